@@ -128,6 +128,8 @@ def rehearse(
 
     started = time.perf_counter()
     asyncio.run(server.wait())
+    if not console.is_terminal:
+        console.print("Starting the run …")
     store = open_store(config.store)
     store.check()  # makes the bucket, if it may
     if fresh:

@@ -90,6 +90,7 @@ def test_it_learns_prints_a_table_and_nothing_else_and_leaves_a_report_that_stan
         assert expected in printed
     assert f"questions about {TRAINED_ON + HELD_OUT} documents" in printed
     assert f"\nstep {STEPS} of {STEPS}, reward " in printed
+    assert "\nStarting the run …\n" in printed, "a log was silent for half a minute"
     assert "a rented GPU needs: docs/first-h100-run.md" in printed
     assert printed.count(CRUDE) == 2, "before the training, and beside the figures"
     for noise in ("Warning", "warning", "Traceback", "INFO", "ERROR", "LiteLLM", SECRET, KEY):
