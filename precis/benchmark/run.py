@@ -30,7 +30,7 @@ from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Estimate, Usage
 from precis.records.trajectories import read_first_validation
 from precis.report.nights import Comparison, compare_nights
-from precis.report.wording import Words
+from precis.report.wording import Words, total
 from precis.store import open_store
 from precis.store.kept import KeptRecords
 from precis.text import write_dollars
@@ -187,10 +187,10 @@ async def estimate_cost(
                     usd += spec.price.of(attempt.missing[0])
                     thinking_usd += spec.price.of(Usage(0, spec.thinking_tokens))
     thinking = f", and up to {write_dollars(thinking_usd)} of thought" if thinking_usd else ""
-    unknown = f"No price is known for {', '.join(sorted(unpriced))}: dollars_max does not count it."
+    unknown = f"No price is known for {', '.join(sorted(unpriced))}: only its replies may give it."
     asked = Estimate(
         f"{environment.nouns.rollouts.capitalize()} to be paid for: {paid:,}, up to "
-        f"{write_dollars(usd)}{thinking}; kept: {kept:,}.",
+        f"{total(usd, is_lower_bound=bool(unpriced))}{thinking}; kept: {kept:,}.",
         usd,
         (unknown,) if unpriced else (),
         figures={"rollouts": paid, "kept": kept},
