@@ -119,11 +119,11 @@ def _failure(
     # JSON may have encoded a key in escapes, which are visible only after parsing.
     text = Redactor(endpoint.api_key).clean_text(text)
     message = " ".join(text.split())[:_DETAIL_MAX] or "no message"
-    given = fields.get("metadata")
-    metadata = given if isinstance(given, dict) else {}
+    metadata = fields.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
     wait_s = retry_after_s(headers, error)
     cause = _CAUSES.get(status, "server_error" if status >= 500 else None)
-    at_limit = "limit_source" in metadata or "limit exceeded" in message.lower()
+    at_limit = "limit_source" in metadata or "key limit exceeded" in message.lower()
     if (
         fields.get("code") == "insufficient_quota"  # OpenAI's 429 to an account without credit
         or fields.get("type") == "budget_exceeded"  # LiteLLM's 422 to a key
