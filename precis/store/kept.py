@@ -48,12 +48,12 @@ class KeptRecords:
             return None
 
     async def put(self, name: str, record: Any) -> None:
-        """Keep a record, which is JSON; a StoreError says that it can't be written."""
+        """Keep a record, which is JSON; a StoreError says that it can't be written, and that only
+        this object knows it."""
         key = f"{_PREFIX}{name}.json"
-        data = json.dumps(record, ensure_ascii=False).encode()
-        await self._in_thread(self._store.put, key, data)
+        self._read[key] = json.dumps(record, ensure_ascii=False).encode()
         self._known.add(key)
-        self._read[key] = data
+        await self._in_thread(self._store.put, key, self._read[key])
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         loop = asyncio.get_running_loop()

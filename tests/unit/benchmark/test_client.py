@@ -24,7 +24,7 @@ from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Answer, Scored, Verdict
 from precis.environments.summaries.judge.client import KeptVerdicts, measure_ceiling
 from precis.environments.summaries.services import Services
-from precis.errors import ConfigError, StaleAdapter
+from precis.errors import ConfigError, StaleAdapter, StoreError
 from precis.llm.budget import Budget, PaidOnce
 from precis.llm.retry import OWN_CALL_TIMEOUT_S
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
@@ -327,6 +327,19 @@ async def test_a_verdict_needs_room_for_requests_that_may_be_sent_twice(
     poor = replace(verdicts, paid=PaidOnce(None, Budget(0.5 * ahead.usd)))
     assert await measure_ceiling(open_store(str(tmp_path)), judge, corpus, verdicts=poor) is None
     assert judge.asked == asked, "the ceiling has exceeded the budget"
+
+
+async def test_a_try_after_a_refused_write_pays_for_nothing_again(
+    url: str, provider: Provider, kept: KeptRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreError("The bucket does not answer.")
+
+    with monkeypatch.context() as unreachable, pytest.raises(StoreError):
+        unreachable.setattr(kept._store, "put", refuse)
+        await ask(entry(url), environment(documents=ONE), kept)
+    await ask(entry(url), environment(documents=ONE), kept)
+    assert len(provider.requests) == 1
 
 
 async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
