@@ -173,8 +173,9 @@ async def test_a_silent_contender_is_named_once() -> None:
         (Response(status_code=301, headers={"location": "mailto:a@b"}), [], GIVEN_UP),
         (Response(status_code=301, headers={"location": "http://xn--/"}), [], GIVEN_UP),
         (Response("data: {}\n\n", media_type="text/event-stream"), [], GIVEN_UP),
+        (Response("<html>", media_type="text/html"), [], Spend()),
     ],
-    ids=["no usage", "broken off", "redirected to no server", "to no address", "a stream"],
+    ids=["no usage", "broken off", "redirected to no server", "to no address", "stream", "page"],
 )
 async def test_a_request_that_was_sent_costs_what_was_expected_where_no_reply_says_more(
     app: Any, faults: list[Fault], cost: Spend
