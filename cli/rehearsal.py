@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -277,8 +276,11 @@ async def _watch(
         _leave(bar, lost)
 
     # It would raise in whatever runs at the moment, outside the training's loop.
+    # A background job of a script ignores SIGINT.
+    loop, watch = asyncio.get_running_loop(), asyncio.current_task()
+    assert watch is not None
     engine._prefect_sigterm_handler = (
-        lambda *_: signal.raise_signal(signal.SIGINT)  # type: ignore[assignment]
+        lambda *_: loop.call_soon_threadsafe(watch.cancel)  # type: ignore[assignment]
     )
     run: asyncio.Task[BenchmarkReport | None] = asyncio.create_task(train(**dict(config)))
     watching = asyncio.create_task(leave_without_server())
@@ -296,8 +298,9 @@ async def _watch(
         farewell.start()
         if not run.cancelling():  # as SIGTERM in the training's loop has done
             run.cancel()
-        await asyncio.wait([run])
-        raise
+        with contextlib.suppress(asyncio.CancelledError):  # by a second signal
+            await asyncio.wait([run])
+        raise KeyboardInterrupt from None
     finally:
         watching.cancel()
         await asyncio.wait({watching})

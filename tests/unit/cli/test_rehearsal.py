@@ -266,7 +266,7 @@ def test_sigterm_ends_a_rehearsal_as_ctrl_c_does_where_prefect_would_raise(
                     await asyncio.sleep(0)
                 ends.append("in order")
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a script's background job
     try:
         with pytest.raises(KeyboardInterrupt):
             asyncio.run(rehearsal._watch(train, config, server, Progress()))
