@@ -374,7 +374,7 @@ async def test_a_benchmark_tells_its_forecast_in_which_a_ceiling_of_the_store_co
         await run.kept.open()
         await announce_cost(run, [entry(url)])
         assert await run.environment.ceiling(run.store) == 1.0
-        await announce_cost(run, [entry(url)])
+        await announce_cost(run, [replace(entry(url), paid=False)])  # its judging is paid for
     calls = [int(found) for found in re.findall(r"called about (\d+) times", caplog.text)]
     assert calls == [4 * len(DOCUMENTS), 2 * len(DOCUMENTS)]
     assert "No price is known for m: only its replies may give it." in caplog.text
