@@ -15,6 +15,7 @@ from cli.serve_prefect import main as serve_prefect
 from precis.cleartext import keys_in_clear
 from precis.config import BenchmarkConfig, JudgeConfig, RunConfig
 from precis.environment import private_home
+from precis.settings.tinker import TinkerTrainer
 from precis.store.folder import FolderStore
 from tests.support.repository import README
 
@@ -66,6 +67,10 @@ def judged_at(url: str) -> RunConfig:
     return RunConfig(model="m", judge=JudgeConfig(provider="url", model="j", base_url=url))
 
 
+def trained_at(url: str) -> RunConfig:
+    return RunConfig(model="m", trainer=TinkerTrainer(base_url=url))
+
+
 CONTENDER = {"provider": "url", "model": "c", "base_url": "http://models.example/v1"}
 PLAIN = RunConfig(model="m")
 SENT_TO = [
@@ -86,6 +91,8 @@ SENT_TO = [
         ({"JUDGE_API_KEY": "canary"}, judged_at("http://127.0.0.1:8000/v1"), None),
         ({"JUDGE_API_KEY": "canary"}, judged_at("http://localhost:8000/v1"), None),
         ({"JUDGE_API_KEY": ""}, judged_at("http://judge.example/v1"), None),
+        ({"TINKER_API_KEY": "canary"}, trained_at("http://10.0.0.7:8000"), "TINKER_API_KEY"),
+        ({"TINKER_API_KEY": "canary"}, trained_at("http://127.0.0.1:8000"), None),
         (
             {"CONTENDER_API_KEY": "canary"},
             BenchmarkConfig.model_validate({"model": "m", "contenders": [CONTENDER]}),

@@ -2,21 +2,9 @@
 
 import pytest
 
-from precis.cleartext import keys_in_clear
-from precis.config import TrainConfig
 from precis.errors import ConfigError
 from precis.settings.tinker import TinkerTrainer
 from precis.trainer.tinker.service import find_service
-
-
-def test_a_key_that_would_cross_a_network_in_clear_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TINKER_API_KEY", "tml-key")
-    for address, said in [("http://10.0.0.7:8000", True), ("http://127.0.0.1:8000", False)]:
-        trainer = {"kind": "tinker", "base_url": address}
-        sentences = keys_in_clear(TrainConfig.model_validate({"trainer": trainer, "store": "s"}))
-        assert any("TINKER_API_KEY goes to" in sentence for sentence in sentences) == said
 
 
 def test_it_is_looked_for_where_it_runs() -> None:
