@@ -273,6 +273,9 @@ async def test_a_trainer_of_a_kept_machine_is_replaced_if_it_was_started_differe
     replaced = 1 if changed else 0
     assert (cloud.ended, cloud.launched) == (1 + replaced, 1 + replaced)
     assert any("other settings, keys or code" in line for line in cloud.said) == bool(changed)
+    counted_usd = again.meter.unbooked_usd
+    again.meter.count_before(900)  # when a killed run had booked it last
+    assert again.meter.unbooked_usd == pytest.approx(counted_usd + 0.5, abs=0.01)
 
 
 async def test_a_trainer_is_known_by_the_code_that_it_was_sent_and_not_by_that_of_the_runs_start(

@@ -13,7 +13,7 @@ import pytest
 
 from cli.deletion import is_of
 from precis.config import RunConfig
-from precis.errors import LeaseHeld, StoreError
+from precis.errors import LeaseHeld, LeaseLost, StoreError
 from precis.records.ledger import Metric, Origin, ledger_key, load_ledger, write_ledger
 from precis.records.results import write_results
 from precis.report.run_comparison import compare, comparison_html, describe_differences
@@ -22,6 +22,7 @@ from precis.statistics.intervals import paired_difference
 from precis.store import FolderStore
 from precis.training.deletion import delete
 from precis.training.run import work_folder
+from tests.support.dying_store import Killed, MortalStore
 from tests.support.ledgers import measured
 from tests.support.reports import texts
 from tests.support.results import rows
@@ -192,6 +193,10 @@ async def test_a_deleted_run_leaves_nothing_and_all_of_others_stays(store: Folde
         name.mkdir(parents=True)
         (name / "file").write_text("")
     others = store.keys("b/")
+    with pytest.raises(Killed):
+        await delete(MortalStore(store.root, writes=1), "a", nothing)
+    assert store.get(ledger_key("a")) is None, "without it no run continues"
+    store.delete("a/lease.json")  # its process would be dead
     await delete(store, "a", nothing)
     assert not (store.root / "a").exists() and not folder.exists()
     assert store.keys("b/") == others
@@ -207,7 +212,13 @@ async def test_a_run_at_work_or_whose_deletion_fails_elsewhere_stays(store: Fold
     with pytest.raises(StoreError, match="out"):
         await delete(store, "a", out)
     assert [key for key in store.keys("a/") if not key.endswith("lease.json")] == before
-    hold(store, "a", "train-7")
+
+    async def taken_over() -> int:
+        hold(store, "a", "train-7")
+        return 0
+
+    with pytest.raises(LeaseLost):
+        await delete(store, "a", taken_over)
     with pytest.raises(LeaseHeld, match="can't be deleted"):
         await delete(store, "a", nothing)
     assert set(before) < set(store.keys("a/"))
