@@ -13,7 +13,7 @@ import typer
 
 from cli.serve_prefect import main as serve_prefect
 from precis.cleartext import keys_in_clear
-from precis.config import BenchmarkConfig, JudgeConfig, RunConfig
+from precis.config import BenchmarkConfig, JudgeConfig, ManagedConfig, RunConfig
 from precis.environment import private_home
 from precis.settings.tinker import TinkerTrainer
 from precis.store.folder import FolderStore
@@ -72,6 +72,13 @@ def trained_at(url: str) -> RunConfig:
 
 
 CONTENDER = {"provider": "url", "model": "c", "base_url": "http://models.example/v1"}
+MANAGED = {
+    "model": "m",
+    "store": "s3://bucket",
+    "cluster": {"where": "sky"},
+    "prefect_api_url": "http://team.example/api",
+}
+WEAVE = {"WEAVE_PROJECT": "team/m", "WF_TRACE_SERVER_URL": "http://weave.example"}
 PLAIN = RunConfig(model="m")
 SENT_TO = [
     ("OPENPIPE_API_KEY", "OPENPIPE_BASE_URL"),
@@ -98,6 +105,8 @@ SENT_TO = [
             BenchmarkConfig.model_validate({"model": "m", "contenders": [CONTENDER]}),
             "CONTENDER_API_KEY goes to http://models.example/v1 in clear",
         ),
+        ({"PREFECT_API_KEY": "canary"}, ManagedConfig.model_validate(MANAGED), "PREFECT_API_KEY"),
+        ({"WANDB_API_KEY": "canary", **WEAVE}, PLAIN, "WANDB_API_KEY goes to http://weave.example"),
         ({"WANDB_API_KEY": "canary", "WANDB_BASE_URL": "http://[no-address"}, PLAIN, None),
         *[({key: "a:canary", to: "http://service.example"}, PLAIN, key) for key, to in SENT_TO],
     ],
