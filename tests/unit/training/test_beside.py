@@ -12,6 +12,7 @@ from precis.training import loop
 from precis.training.beside import WorkBeside
 from precis.training.loop import TrainingLoop
 from tests.support.in_process import Life
+from tests.support.ledgers import record
 
 
 class Work:
@@ -126,9 +127,12 @@ async def test_a_trainer_that_is_lost_in_a_commit_is_started_again_and_no_other_
     async with Life(tmp_path, {}).opened() as run:
         training = TrainingLoop(run)
         await training.resume()
+        run.described, run.ledger = record(0), run.ledger.charge(1.0)
         run.commits.start(0, commit())
         with pytest.raises(StoreError) if is_store_out else nullcontext():
             async with training.recovering():
                 raise TrainerLost("It is gone.")
         assert run.trainer.losses == (0 if is_store_out else 1)
+        # Continued from what the store has.
+        assert (run.described is None, run.ledger.usd == 0) == (not is_store_out,) * 2
         assert run.commits.step is None
