@@ -78,6 +78,7 @@ MANAGED = {
     "cluster": {"where": "sky"},
     "prefect_api_url": "http://team.example/api",
 }
+TINKER = {"TINKER_BASE_URL": "http://10.0.0.7:8000"}
 WEAVE = {"WEAVE_PROJECT": "team/m", "WF_TRACE_SERVER_URL": "http://weave.example"}
 PLAIN = RunConfig(model="m")
 SENT_TO = [
@@ -100,6 +101,7 @@ SENT_TO = [
         ({"JUDGE_API_KEY": ""}, judged_at("http://judge.example/v1"), None),
         ({"TINKER_API_KEY": "canary"}, trained_at("http://10.0.0.7:8000"), "TINKER_API_KEY"),
         ({"TINKER_API_KEY": "canary"}, trained_at("http://127.0.0.1:8000"), None),
+        ({"TINKER_API_KEY": "canary", **TINKER}, trained_at(""), "TINKER_API_KEY"),
         (
             {"CONTENDER_API_KEY": "canary"},
             BenchmarkConfig.model_validate({"model": "m", "contenders": [CONTENDER]}),
