@@ -11,7 +11,7 @@ from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, n
 from precis.run.checkpoints import complete_manifest, verify
 from precis.run.lease import Holder, live_holder
 from precis.run.repair import refuse_lost_ledger
-from precis.run.retention import steps_begun
+from precis.run.retention import keys_by_step
 from precis.store import Store
 from precis.store.files import REQUESTS_AT_ONCE
 from precis.store.keys import fault_of
@@ -157,13 +157,9 @@ def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[St
     """List every checkpoint that has any file, ascending; with `read` the files' contents are
     compared with the manifest, not only their sizes."""
     sizes = store.sizes(f"{model}/checkpoints/")
+    begun = keys_by_step(sizes)
 
     def describe(step: int) -> StoredCheckpoint:
-        own = f"/checkpoints/{step:04d}/"
-        total = 0
-        for key, size in sizes.items():
-            if own in key:
-                total += size
         damage = ""
         try:
             checkpoint = complete_manifest(store, model, step, sizes)
@@ -171,10 +167,10 @@ def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[St
                 verify(store, checkpoint)
         except CorruptCheckpoint as error:
             damage = str(error)
-        return StoredCheckpoint(step, total, damage, read)
+        return StoredCheckpoint(step, sum(sizes[key] for key in begun[step]), damage, read)
 
     with ThreadPoolExecutor(1 if read else REQUESTS_AT_ONCE) as threads:
-        return list(threads.map(describe, steps_begun(sizes)))
+        return list(threads.map(describe, begun))
 
 
 def sizes_of_run(store: Store, model: str) -> dict[str, int]:

@@ -25,7 +25,7 @@ from precis.run.checkpoints import (
     verify,
 )
 from precis.run.lease import check_lease, leased
-from precis.run.retention import remove, steps_begun
+from precis.run.retention import keys_by_step, remove
 from precis.store import Store
 
 
@@ -80,7 +80,7 @@ def _verify(store: Store, ledger: Ledger, step: int) -> None:
 
 
 def _sweep(store: Store, model: str, step: int, lease: str) -> None:
-    for later in steps_begun(store.keys(checkpoints_key(model))):
+    for later in keys_by_step(store.keys(checkpoints_key(model))):
         if later > step:
             remove(store, model, later, lease)
     # Step k, which trains adapter k, is repeated; the validation of adapter k stays.

@@ -66,7 +66,8 @@ def prune(store: Store, ledger: Ledger, retention: Retention, lease: str = "") -
     newest = max(whole)
     if ledger.rebuilt_at is not None:
         keep |= {step for step in whole if step <= ledger.rebuilt_at}
-    surplus = [step for step in steps_begun(sizes) if step < newest and step not in keep]
+    begun = keys_by_step(sizes)
+    surplus = [step for step in begun if step < newest and step not in keep]
     for step in surplus:
         remove(store, model, step, lease)
     # An attempt that died before its manifest has left files beside those of the one that
@@ -74,11 +75,10 @@ def prune(store: Store, ledger: Ledger, retention: Retention, lease: str = "") -
     for step in sorted(keep):
         own = checkpoint_key(model, step)
         attempts = set()
-        for key in sizes:
-            if key.startswith(own):
-                attempt, slash, _ = key.removeprefix(own).partition("/")
-                if slash and attempt != whole[step].attempt:
-                    attempts.add(attempt)
+        for key in begun[step]:
+            attempt, slash, _ = key.removeprefix(own).partition("/")
+            if slash and attempt != whole[step].attempt:
+                attempts.add(attempt)
         for attempt in sorted(attempts):
             check_lease(store, model, lease)
             store.delete(f"{own}{attempt}/")
@@ -94,11 +94,11 @@ def remove(store: Store, model: str, step: int, lease: str = "") -> None:
     store.delete(checkpoint_key(model, step))
 
 
-def steps_begun(keys: Collection[str]) -> list[int]:
-    """Return the steps that have any file at all."""
-    steps = set()
+def keys_by_step(keys: Collection[str]) -> dict[int, list[str]]:
+    """Return the keys of each step that has any file at all, by step, ascending."""
+    found: dict[int, list[str]] = {}
     for key in keys:
         name = key.partition("/checkpoints/")[2].partition("/")[0]
         if is_step(name):
-            steps.add(int(name))
-    return sorted(steps)
+            found.setdefault(int(name), []).append(key)
+    return dict(sorted(found.items()))
