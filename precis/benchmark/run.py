@@ -193,10 +193,11 @@ async def estimate_cost(
         f"{total(usd, is_lower_bound=bool(unpriced))}{thinking}; kept: {kept:,}.",
         usd,
         (unknown,) if unpriced else (),
-        figures={"rollouts": paid, "kept": kept},
     )
     scoring = environment.forecast(unscored, ceiling=ceiling)
-    return [asked, scoring] if scoring else [asked]
+    if scoring:
+        return [asked, scoring]
+    return [asked] if paid else []
 
 
 async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) -> None:
@@ -209,7 +210,7 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
     clients = [run.client_of(contender, dry=True) for contender in contenders]
     known = await dry.ceiling(run.store) is not None
     ahead = await estimate_cost(run.recorder, clients, dry, run.sampled, ceiling=not known)
-    if len(ahead) > 1 or ahead[0].figures["rollouts"]:
+    if ahead:
         _log.info("%s", " ".join(map(str, ahead)))
     for one in ahead:
         for sentence in one.warnings:

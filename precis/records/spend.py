@@ -5,7 +5,7 @@ of dollars can be shown as a lower bound.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import add, sub
 from typing import Any, Self
 
@@ -147,13 +147,11 @@ class Estimate:
     Attributes:
         usd: dollars at list prices; None if a price is unknown.
         warnings: warnings about it, a sentence each.
-        figures: the underlying counts, by name, such as `calls`.
     """
 
     sentence: str
     usd: float | None
     warnings: tuple[str, ...] = ()
-    figures: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.sentence

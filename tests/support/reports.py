@@ -96,3 +96,8 @@ def texts(svg: str) -> list[str]:
         "".join(each.itertext()).strip()
         for each in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
     ]
+
+
+def numbers_in(said: object) -> list[int]:
+    """The whole numbers of a sentence, such as a forecast's."""
+    return [int(one.replace(",", "")) for one in re.findall(r"\d[\d,]*", str(said))]

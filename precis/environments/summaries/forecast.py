@@ -89,7 +89,6 @@ def forecast_service(
         f"{trained:,}, {dollars}.",
         usd,
         () if usd is not None else (warning,),
-        {"read": read, "sampled": sampled, "trained": trained},
     )
 
 

@@ -200,7 +200,7 @@ class TextArenaEnvironment(AgentEnvironment):
         )
         unpriced = f"No price is known for {opponent.model}: its moves are not counted."
         warnings = () if price_of(opponent.model) else (unpriced,)
-        return [Estimate(said, None, warnings, {"games": games})]
+        return [Estimate(said, None, warnings)]
 
     def baselines(self) -> Mapping[str, Complete]:
         return {"random": self._move_randomly}

@@ -23,6 +23,7 @@ from precis.environments.summaries.judge import endpoint_for
 from precis.records.documents import read_documents
 from precis.run.retention import kept
 from precis.sweep.trials import SweepConfig, check_trials, plan_trials
+from tests.support.reports import numbers_in
 from tests.support.repository import PAGES, README, ROOT, deployments_in
 from tools.reference import PAGE, with_reference
 
@@ -127,12 +128,13 @@ def test_what_the_first_run_on_an_h100_costs_is_what_its_forecast_says() -> None
     held_out = read_documents(DocumentsConfig(source="bundled"))[: config.documents.val_size]
     judge_model = endpoint_for(config.judge, {KEY: "-"}).model
     ahead = forecast_judging(config, 0, held_out, judge_model)
-    assert f"| at most {ahead.figures['calls']:,} calls, about ${ahead.usd:.2f} |" in page
+    calls, *_, minutes = numbers_in(ahead)
+    assert f"| at most {calls:,} calls, about ${ahead.usd:.2f} |" in page
     assert config.second_judge is not None
     second = forecast_second_judge(config, 0, held_out, config.second_judge.model)
     assert second is not None
-    assert f"| {second.figures['calls']:,} calls, about ${second.usd:.2f} |" in page
-    assert f"at least {ahead.figures['minutes']:.0f} minutes over the whole run" in page
+    assert f"| {numbers_in(second)[0]:,} calls, about ${second.usd:.2f} |" in page
+    assert f"at least {minutes} minutes over the whole run" in page
     steps = kept(range(config.steps + 1), config.retention, {})
     assert f"| {len(steps)} checkpoints |" in page
     assert f"at most `budget_usd`, ${config.budget_usd:.0f} |" in page

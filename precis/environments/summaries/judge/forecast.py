@@ -79,8 +79,7 @@ def forecast_of(
             f"run needs {days} days of it. Raise the quota, or lower steps, rollouts_per_group or "
             "val_size."
         )
-    figures = {"calls": calls, "minutes": minutes, "days": days}
-    return Estimate(sentence, dollars, tuple(warnings), figures)
+    return Estimate(sentence, dollars, tuple(warnings))
 
 
 def _cost(document: Document, text: str, config: JudgeConfig) -> npt.NDArray[np.float64]:
