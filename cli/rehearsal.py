@@ -115,12 +115,10 @@ def forget(config: TrainConfig) -> None:
     shutil.rmtree(work_folder(config), ignore_errors=True)
 
 
-def rehearse(
-    config: TrainConfig, server: PrefectServer, console: Console, fresh: bool
-) -> BenchmarkReport | None:
-    """Run the training flow with a progress bar, then print its results; None without a benchmark.
-    With `fresh` an earlier run is forgotten first. Raises PrecisError if the run stopped; called
-    again, it continues from its last commit."""
+def rehearse(config: TrainConfig, server: PrefectServer, console: Console, fresh: bool) -> None:
+    """Run the training flow with a progress bar, then print its results. With `fresh` an earlier
+    run is forgotten first. Raises PrecisError if the run stopped; called again, it continues from
+    its last commit."""
     if not console.is_terminal:  # a log has no spinner
         console.print("Starting Prefect …" if server.started else "Starting …")
     from flows.train import train  # takes seconds, while the server starts
@@ -140,7 +138,7 @@ def rehearse(
     if report is None:
         said = f"{config.model} is trained to step {config.steps}, in {config.store}."
         console.print(said, soft_wrap=True)
-        return None
+        return
     ledger = load_ledger(store, config.model)
     steps = count_of(ledger.next_step, "step")
     table = Table(title=f"{steps}, {report.held_out}, {time.perf_counter() - started:.0f} s")
@@ -154,7 +152,6 @@ def rehearse(
     for sentence in (idle, report.incomplete, report.caveat, shortcoming(ledger)):
         if sentence:
             console.print(sentence, style="yellow", soft_wrap=True)
-    return report
 
 
 def next_steps(config: TrainConfig, server: PrefectServer) -> dict[str, str]:

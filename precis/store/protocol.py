@@ -97,10 +97,9 @@ class Store(Protocol):
     def _delete(self, keys: Sequence[str]) -> None:
         """Delete keys, and foreign objects that could not be keys."""
 
-    def clean(self) -> int:
-        """Remove what a server keeps of killed writers after a day, if it does; return how many
-        objects."""
-        return 0
+    def clean(self) -> None:
+        """Remove what a server keeps of killed writers after a day, if it does."""
+        return None
 
 
 def refuse_too_large(size: int, where: str) -> None:

@@ -184,10 +184,9 @@ class S3Store(Store):
                     f"delete s3://{self.bucket}/{first.get('Key', '')}",
                 )
 
-    def clean(self) -> int:
+    def clean(self) -> None:
         """Abort unfinished multipart uploads, which cost storage."""
         before = datetime.now(UTC) - _ABANDONED_AFTER
-        aborted = 0
         with self._explaining(f"clean {self.url}"):
             for page in self._pages("list_multipart_uploads", ""):
                 for upload in page.get("Uploads", ()):
@@ -195,8 +194,6 @@ class S3Store(Store):
                         self._s3.abort_multipart_upload(
                             Bucket=self.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
                         )
-                        aborted += 1
-        return aborted
 
     def _pages(self, operation: str, prefix: str, **options: str) -> Iterator[dict[str, Any]]:
         pages: Iterator[dict[str, Any]] = self._s3.get_paginator(operation).paginate(

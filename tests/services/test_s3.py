@@ -138,7 +138,7 @@ def test_a_wrong_key_is_refused_and_not_shown(s3_url: str, direct: S3Store) -> N
 def test_abandoned_uploads_below_the_prefix_are_aborted(direct: S3Store) -> None:
     for key in ("runs/a/half", "runs/b/theirs"):
         direct._s3.create_multipart_upload(Bucket=direct.bucket, Key=key)
-    assert direct.clean() == 1
+    direct.clean()
     left = direct._s3.list_multipart_uploads(Bucket=direct.bucket)["Uploads"]
     assert [upload["Key"] for upload in left] == ["runs/b/theirs"]
 
