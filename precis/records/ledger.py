@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Mapping
-from datetime import datetime
 from shlex import quote
 from typing import Annotated, Any, Self
 
@@ -12,7 +11,7 @@ from precis.errors import StoreError, UnusableRun
 from precis.record import Amount, Count, Finite, Name, Record, Sha256, Step, first_problem
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
-from precis.store import Store
+from precis.store import Blob, Store
 from precis.store.keys import fault_of
 from precis.store.protocol import OwnObject
 from precis.text import write_number
@@ -356,20 +355,6 @@ def ledger_key(model: str) -> str:
     return f"{model}/ledger.json"
 
 
-def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Ledger, str | None]:
-    """Return the model's ledger in the store with its version, or a new one with these digests.
-    Raises UnusableRun if the ledger is damaged, or was written by a newer Précis."""
-    blob = store.get(ledger_key(model))
-    if blob is None:
-        new = Ledger(model=model, config=config, corpus=corpus, run_id=secrets.token_hex(4))
-        return new, None
-    ledger = _parse(blob.data, store, model)
-    if ledger.config == config and not ledger.corpus:
-        # After a rebuild; a run with the same settings has the same documents.
-        ledger = ledger.model_copy(update={"corpus": corpus})
-    return ledger, blob.version
-
-
 def load_ledger(store: Store, model: str) -> Ledger:
     """Return the model's ledger in the store. Raises UnusableRun if there is none, or it is
     damaged, or was written by a newer Précis."""
@@ -379,11 +364,11 @@ def load_ledger(store: Store, model: str) -> Ledger:
     return found[0]
 
 
-def find_ledger(store: Store, model: str) -> tuple[Ledger, datetime] | None:
-    """Return the model's ledger, and its time of writing by the store's clock, or None. Raises
+def find_ledger(store: Store, model: str) -> tuple[Ledger, Blob] | None:
+    """Return the model's ledger, and its object with version and time of writing, or None. Raises
     UnusableRun if it is damaged, or was written by a newer Précis."""
     blob = store.get(ledger_key(model))
-    return (_parse(blob.data, store, model), blob.written) if blob else None
+    return (_parse(blob.data, store, model), blob) if blob else None
 
 
 def no_ledger(store: Store, model: str) -> UnusableRun:

@@ -150,7 +150,8 @@ def find_overview(store: Store, model: str) -> Overview | None:
     found = find_ledger(store, model)
     if found is None:
         return None
-    return Overview(model, *found, live_holder(store, model))
+    ledger, blob = found
+    return Overview(model, ledger, blob.written, live_holder(store, model))
 
 
 def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[StoredCheckpoint]:

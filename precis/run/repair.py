@@ -141,7 +141,7 @@ def _read_manifests(store: Store, model: str) -> tuple[dict[int, Checkpoint], di
 
 def _rebuild(manifests: Mapping[int, Checkpoint], damage: Mapping[int, str], at: int) -> Ledger:
     """Return the ledger at a checkpoint, from it and from those before it, by step. The corpus is
-    unknown until `read_ledger` sets it, and so is the spend beside their records."""
+    unknown until the run is started again, and so is the spend beside their records."""
     newest = manifests[at]
     records = []
     checkpoints = {}

@@ -27,7 +27,7 @@ from precis.environments.workers import Workers
 from precis.errors import StoreError
 from precis.processes.child import Launch, child_service
 from precis.records.documents import Corpus, load_corpus, load_others
-from precis.records.ledger import read_ledger, write_ledger
+from precis.records.ledger import find_ledger, write_ledger
 from precis.run.lease import Lease, leased
 from precis.settings.environment import AgentSettings
 from precis.store import open_store
@@ -123,10 +123,10 @@ async def open_run(
         why = "The run has none yet."
         try:
             await lease.check()
-            ledger, version = await asyncio.to_thread(read_ledger, store, config.model, "", "")
-            if version is not None:
-                charged = ledger.charge(usd, at=time.time())
-                await asyncio.to_thread(write_ledger, store, charged, version)
+            found = await asyncio.to_thread(find_ledger, store, config.model)
+            if found is not None:
+                charged = found[0].charge(usd, at=time.time())
+                await asyncio.to_thread(write_ledger, store, charged, found[1].version)
                 return
         except StoreError as error:
             why = str(error)

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from precis.observe.rollouts import records_of
 from precis.observe.samples import sample_table
 from precis.observe.wandb import WandbLog
 from precis.processes.kill_points import reached
-from precis.records.ledger import Ledger, StepRecord, encode_ledger, ledger_key, read_ledger
+from precis.records.ledger import Ledger, StepRecord, encode_ledger, find_ledger, ledger_key
 from precis.records.metrics import step_metrics
 from precis.records.rollout import Rollout, Split
 from precis.records.spend import Spend
@@ -137,7 +138,7 @@ class Run:
         self.wandb: WandbLog | None = None
         self.observers = Observers([])
         self.stopwatch = Stopwatch()
-        self.ledger = Ledger(model=config.model, config=self.identity, corpus=self.digest)
+        self.ledger = self._new_ledger()
         self.taught = Spend()
         self._booked = Spend()
         self._stored = OwnObject(store, ledger_key(config.model), None)
@@ -145,14 +146,21 @@ class Run:
     async def read_ledger(self) -> None:
         """Take the ledger from the store, or begin one; a ConfigError says that the model was
         trained with other settings, an UnusableRun that the ledger is damaged or lost."""
-        ledger, version = await asyncio.to_thread(
-            read_ledger, self.store, self.name, self.identity, self.digest
-        )
-        if version is None:
+        found = await asyncio.to_thread(find_ledger, self.store, self.name)
+        if found is None:
             await asyncio.to_thread(refuse_lost_ledger, self.store, self.name)
-        check_settings(ledger, self.config, self.identity, self.digest, self.store.url)
-        self.ledger = ledger
+            self.ledger = self._new_ledger()
+        else:
+            check_settings(found[0], self.config, self.identity, self.digest, self.store.url)
+            # A rebuilt one has no digest; a run with the same settings has the same documents.
+            corpus = found[0].corpus or self.digest
+            self.ledger = found[0].model_copy(update={"corpus": corpus})
+        version = found[1].version if found else None
         self._stored = OwnObject(self.store, ledger_key(self.name), version)
+
+    def _new_ledger(self) -> Ledger:
+        run_id = secrets.token_hex(4)
+        return Ledger(model=self.name, config=self.identity, corpus=self.digest, run_id=run_id)
 
     async def write_ledger(self, ledger: Ledger, spend: Spend = _NOTHING) -> None:
         """Commit a ledger, with spending that belongs to no step, and continue from it. Raises

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from precis.errors import CorruptCheckpoint, StoreError, TrainerError
-from precis.records.ledger import ledger_key, load_ledger, read_ledger, write_ledger
+from precis.records.ledger import ledger_key, load_ledger, write_ledger
 from precis.records.manifests import File, manifest_key, pointer_key
 from precis.run.checkpoints import complete_around, named_step, repair_pointer, restore
 from precis.settings.tinker import TinkerTrainer
@@ -22,7 +22,7 @@ from precis.store.protocol import SMALL_BYTES_MAX
 from precis.store.s3 import S3Store
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import Event, FileRequest, ModelSpec, TrainerState
-from tests.support.ledgers import record
+from tests.support.ledgers import record, stored_ledger
 from tests.support.local_server import serving
 from tests.support.runs import make_run
 
@@ -190,7 +190,7 @@ def test_a_step_whose_numbers_are_none_is_a_sentence(
 
 
 def test_a_ledger_that_could_not_be_read_again_is_not_written(store: FolderStore) -> None:
-    ledger, version = read_ledger(store, "m", "c", "k")
+    ledger, version = stored_ledger(store)
     spoiled = record(2).model_copy(update={"trainer": {"loss": float("nan")}})
     with pytest.raises(StoreError, match="can't be read as a ledger"):
         write_ledger(store, ledger.advance(spoiled), version)

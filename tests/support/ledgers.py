@@ -3,12 +3,20 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from precis.records.ledger import Ledger, Metric, StepRecord, Validation
+from precis.records.ledger import Ledger, Metric, StepRecord, Validation, find_ledger
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance
+from precis.store import Store
 
 EMPTY = Ledger(model="m", config="c", corpus="k")
 """That of a run which has only begun."""
+
+
+def stored_ledger(store: Store) -> tuple[Ledger, str]:
+    """The ledger of the run `m` in a store, and its version."""
+    found = find_ledger(store, "m")
+    assert found is not None
+    return found[0], found[1].version
 
 
 def record(step: int, reward: float = 0.5, usd: float = 0.25) -> StepRecord:

@@ -8,7 +8,7 @@ import pytest
 from precis.benchmark.measure import with_settings_of_its_run
 from precis.config import BenchmarkConfig, Retention, TrainConfig
 from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld, StoreError, UnusableRun
-from precis.records.ledger import Ledger, ledger_key, load_ledger, read_ledger, write_ledger
+from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
 from precis.records.manifests import manifest_key, pointer_key
 from precis.records.metrics import metrics_frame
 from precis.records.warm_start import WarmStartRecord
@@ -23,7 +23,7 @@ from precis.store import FolderStore
 from precis.trainer.protocol import TrainerState
 from precis.training.resume import reconcile
 from tests.support.dying_store import kill_at_each_write
-from tests.support.ledgers import record
+from tests.support.ledgers import record, stored_ledger
 from tests.support.runs import file_key, hold, make_run, precis_runs
 
 STEPS = 4
@@ -206,16 +206,15 @@ async def test_a_repaired_run_goes_on_with_the_settings_that_it_had(store: Folde
     runs, lost = list_runs(store)
     assert runs == [] and "`precis runs repair m --store " in lost["m"]
     await repair(store, "m")
-    ledger, _ = read_ledger(store, "m", "other", "k")
+    ledger, version = stored_ledger(store)
     with pytest.raises(ConfigError, match="with other settings: which ones is not known"):
         check_settings(ledger, TrainConfig(model="m"), "other", "k", store.url)
     with pytest.raises(UnusableRun, match="does not know the run's settings"):
         with_settings_of_its_run(BenchmarkConfig(model="m"), store)
-    ledger, version = read_ledger(store, "m", "c", "k")
-    assert ledger.corpus == "k"
     plan = reconcile(ledger, complete_around(store, "m", STEPS), NO_TRAINER)
     assert (plan.ledger.next_step, plan.trainer) == (STEPS, "restore")
-    write_ledger(store, ledger.under({"seed": 7}), version)
+    started = ledger.under({"seed": 7}).model_copy(update={"corpus": "k"})
+    write_ledger(store, started, version)
     with_settings_of_its_run(BenchmarkConfig(model="m"), store)
     # What may be the best checkpoint is not deleted.
     few = Retention(keep_last=1, keep_every=0, keep_best=1)

@@ -7,7 +7,7 @@ import pytest
 from precis.config import FromCheckpoint, TrainConfig
 from precis.environments.python import load_python
 from precis.errors import CorruptCheckpoint
-from precis.records.ledger import Ledger, load_ledger, read_ledger, write_ledger
+from precis.records.ledger import Ledger, find_ledger, load_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.run.checkpoints import commit, committed_steps, restore
 from precis.run.lease import lease_key, leased
@@ -16,7 +16,7 @@ from precis.training.fork import begin_from_origin, fork, origin_of
 from precis.training.run import Run
 from tests.support import echoing
 from tests.support.dying_store import kill_at_each_write
-from tests.support.ledgers import record
+from tests.support.ledgers import record, stored_ledger
 from tests.support.runs import file_key, make_run
 
 
@@ -56,7 +56,9 @@ class Beginning(Run):
         self.config = TrainConfig(model="forked", from_checkpoint=wanted)
         self.store, self.identity = store, "c"
         self.environment = load_python(str(echoing.__file__))
-        self.ledger, self._ledger_version = read_ledger(store, "forked", "c", corpus)
+        found = find_ledger(store, "forked")
+        self.ledger = found[0] if found else Ledger(model="forked", config="c", corpus=corpus)
+        self._ledger_version = found[1].version if found else None
 
     async def write_ledger(self, ledger: Ledger, spend: Spend = NOTHING) -> None:
         self._ledger_version = write_ledger(self.store, ledger, self._ledger_version)
@@ -78,7 +80,7 @@ async def test_a_run_that_is_cut_off_while_it_begins_begins_with_the_same(
     begun_with = []
     async for cut_off in kill_at_each_write(store, tmp_path, lambda its: begin(its, newest)):
         commit(cut_off, "m", 4, newer, "c")
-        ledger, version = read_ledger(cut_off, "m", "c", "k")
+        ledger, version = stored_ledger(cut_off)
         write_ledger(cut_off, ledger.advance(record(3)), version)
         ledger = await begin(cut_off, newest)
         assert ledger.origin is not None

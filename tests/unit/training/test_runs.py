@@ -485,6 +485,7 @@ async def test_an_agent_trains_and_is_validated_by_a_judge_alone(tmp_path: Path)
             seen = run.seen
         assert seen.first is not None and seen.first.step == 0, "the report compares with another"
         assert ledger(longer).validations, "nothing was validated since"
+        assert ledger(longer).corpus == found.corpus, "a rebuilt ledger has none"
         for one in ledger(longer).validations:
             compared = scan_trajectories(life.store, "m", "validation", [one.step]).collect()
             for details in compared["details"]:

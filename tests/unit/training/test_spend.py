@@ -15,7 +15,6 @@ from precis.records.ledger import (
     Validation,
     find_ledger,
     load_ledger,
-    read_ledger,
     write_ledger,
 )
 from precis.records.spend import Spend
@@ -29,7 +28,7 @@ from precis.training.run import Run
 from precis.training.warm_start import DemonstrationJournal
 from tests.support.dying_store import SilentStore
 from tests.support.in_process import Life, in_process, live_noting, one_process
-from tests.support.ledgers import record
+from tests.support.ledgers import record, stored_ledger
 from tests.support.paid_judge import KEY, paid
 
 KEPT = [("demonstrations kept", 0), ("step trained", 1), ("manifest written", 2)]
@@ -235,7 +234,7 @@ async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_p
             await run.write_ledger(run.ledger.advance(tries[0]))
         store.silent = False
         await run.write_ledger(run.ledger.advance(tries[1]))
-        written, version = read_ledger(store, "m", "", "")
+        written, version = stored_ledger(store)
         assert written.steps == (tries[1],)
         write_ledger(store, written.charge(1.0), version)
         with pytest.raises(StoreConflict):
