@@ -66,11 +66,6 @@ class Limiter:
         self._round_began = -math.inf
         self._paused_until = -math.inf
 
-    @property
-    def pause_s(self) -> float:
-        """The seconds for which nothing is sent, at the server's request."""
-        return max(0.0, self._paused_until - self._clock())
-
     @asynccontextmanager
     async def turn(
         self, tokens: int, check: Callable[[], None] = lambda: None

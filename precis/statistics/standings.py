@@ -47,7 +47,7 @@ class Standing:
         accuracy: the sum of the scores over that of the weights; None without a scored rollout.
         documents: how many scenarios the accuracy is of.
         unscored: scenarios without a score, by cause; of the other figures only costs count them.
-        usd, usd_per_1000: the cost of the rollouts, and of a thousand of them.
+        usd_per_1000: the cost of a thousand rollouts.
         is_bound: whether that is an upper bound, since replies did not count their tokens.
         complete: whether so few are unscored that the contender can be ranked.
     """
@@ -56,7 +56,6 @@ class Standing:
     accuracy: Interval | None
     documents: int
     unscored: Mapping[str, int]
-    usd: float | None
     usd_per_1000: float | None
     is_bound: bool
     complete: bool
@@ -138,7 +137,6 @@ def summarise(frame: pl.DataFrame) -> list[Standing]:
             accuracy=accuracy_of(counts),
             documents=len(counts),
             unscored=dict(missing.value_counts(sort=True).iter_rows()),
-            usd=float(np.sum(usd)) if len(usd) else None,
             usd_per_1000=1000 * float(np.mean(usd)) if len(usd) else None,
             is_bound=has_bound(group),
             complete=len(missing) <= UNSCORED_SHARE_MAX * len(group),
