@@ -89,7 +89,7 @@ async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -
     """Write the report to the store and to Prefect's UI; return its address. Raises UnusableRun if
     no trial was measured."""
     ranked = rank(results)
-    page = sweep_report(config.name, ranked)
+    page = sweep_report(ranked)
     store = open_store(config.store)
     address = await asyncio.to_thread(store_report, store, config.name, page)
     await acreate_markdown_artifact(page, key=artifact_key("sweep", config.name))

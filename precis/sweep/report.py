@@ -29,7 +29,7 @@ def refuse_unmeasured(name: str, ranked: Sequence[SettingsResult]) -> None:
         )
 
 
-def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
+def sweep_report(ranked: Sequence[SettingsResult]) -> str:
     """Return the ranking: a sentence, a table, and what failed."""
     words = _words(ranked)
     trials = list(chain.from_iterable(one.trials for one in ranked))

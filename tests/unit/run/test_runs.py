@@ -99,7 +99,7 @@ def test_dollars_are_a_lower_bound_where_a_price_is_not_known(store: FolderStore
     assert "dollars    0.2500 or more" in precis_runs("show", "n", store=store)
     assert "0.25 or more" in precis_runs("compare", "m", "n", store=store)
     ranked = rank([result_of(Trial("n", {}, 1), ledger.add_validation(validation(1)))])
-    assert "$0.25 or more" in sweep_report("s", ranked)
+    assert "$0.25 or more" in sweep_report(ranked)
 
 
 def test_a_run_is_shown_with_its_settings_by_name(store: FolderStore) -> None:

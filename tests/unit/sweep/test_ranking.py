@@ -20,7 +20,7 @@ def results(rate: float, *accuracies: float | None) -> list[TrialResult]:
 
 def test_of_few_seeds_or_gaps_alike_there_is_no_interval() -> None:
     ranked = rank([*results(0.1, 0.61, 0.70), *results(0.3, 0.55, 0.69)])
-    page = sweep_report("s", ranked)
+    page = sweep_report(ranked)
     assert "65.5%" in page and "| 3.5 |" in page
     assert " to " not in page
     assert not ranked[1].is_told_apart
@@ -28,7 +28,7 @@ def test_of_few_seeds_or_gaps_alike_there_is_no_interval() -> None:
     # Nor of gaps that are all alike, as of few held-out scenarios they often are by chance.
     ranked = rank([*results(0.1, 0.3, 0.25, 0.3), *results(0.3, 0.1 + 0.2 + 0.25, 0.5, 0.55)])
     assert not ranked[1].is_told_apart
-    assert "| 25.0 |" in sweep_report("s", ranked)
+    assert "| 25.0 |" in sweep_report(ranked)
     assert verdict(ranked).endswith("1 of 1 others are not told apart from it.")
 
 
@@ -57,7 +57,7 @@ def test_settings_that_nothing_was_compared_with_are_ahead_of_nothing() -> None:
 def test_trials_that_failed_are_named_and_never_a_zero() -> None:
     failed = TrialResult(Trial("s-x-seed1", {"steps": 9}, 1), failure="BudgetReached: 3 < 4 $")
     ranked = rank([failed, *results(0.1, 0.5, 0.6)])
-    page = sweep_report("s", ranked)
+    page = sweep_report(ranked)
     assert ranked[-1].accuracy is None
     best = "| 1 | trainer.learning_rate=0.1 | 55.0%"
     for said in ("not measured", "s-x-seed1: BudgetReached: 3 &#60; 4 $", best):
@@ -65,7 +65,7 @@ def test_trials_that_failed_are_named_and_never_a_zero() -> None:
     # One that was cut short is ranked by the accuracy of fewer steps.
     trial = Trial("s-x-seed2", {"trainer.learning_rate": 0.1}, 2)
     short = TrialResult(trial, accuracy=0.4, steps=12, failure="BudgetReached: Spent.")
-    page = sweep_report("s", rank([*results(0.1, 0.5), short]))
+    page = sweep_report(rank([*results(0.1, 0.5), short]))
     assert "Spent. Ranked by its newest validation; it has come to step 12." in page
 
 
@@ -80,7 +80,7 @@ def test_settings_of_an_agent_are_ranked_by_its_own_measure() -> None:
             found.append(result_of(trial, ledger))
     found.append(TrialResult(Trial("s-gone", {"trainer.learning_rate": 0.9}, 0), failure="Lost."))
     ranked = rank(found)
-    page = sweep_report("s", ranked)
+    page = sweep_report(ranked)
     assert "| Reward (95 % interval over seeds) | Behind the best |" in page
     assert "%" not in page.partition("| Reward (95 %")[2]
     assert "Best: trainer.learning_rate=0.3, reward 3.767" in verdict(ranked)
@@ -105,4 +105,4 @@ def test_trials_without_a_success_at_their_first_validation_are_ranked_by_succes
     [ranked] = rank(found)
     assert [one.accuracy for one in ranked.trials] == [0.0, 0.1, 0.2, 0.30000000000000004]
     assert {(one.measure, one.is_share) for one in ranked.trials} == {("success rate", True)}
-    assert "| Success rate (95 % interval over seeds) |" in sweep_report("s", [ranked])
+    assert "| Success rate (95 % interval over seeds) |" in sweep_report([ranked])
