@@ -45,8 +45,8 @@ SMALL: dict[str, Any] = {
     "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
 }
 STEPS = 8
-NOTICED_AFTER_S = 60
-"""90 s without heartbeat, of which up to 30 s had passed when the run was killed."""
+NOTICED_AFTER_S = 270
+"""Five minutes without heartbeat, of which up to 30 s had passed when the run was killed."""
 
 
 @dataclass
@@ -216,7 +216,7 @@ def test_a_run_that_dies_with_its_machine_crashes_is_retried_and_benchmarked(
     _kill_all_of(team)
     _restart_worker(team)
     crashed = reached(team.api, run, "CRASHED")
-    assert "No heartbeat for 90 s" in crashed["state"]["message"]
+    assert "No heartbeat for five minutes" in crashed["state"]["message"]
     at = datetime.fromisoformat(crashed["state"]["timestamp"])
     assert (at - killed).total_seconds() > NOTICED_AFTER_S
     team.eventually_notified(f"train lost to step {STEPS} is Crashed", "No heartbeat")

@@ -4,6 +4,7 @@ import importlib
 from typing import Any
 
 import pytest
+import yaml
 from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 
@@ -42,6 +43,15 @@ def test_the_parameters_of_a_deployment_are_what_its_flow_takes_and_leave_the_re
             assert not (key == "store" and default), f"{name}: {key}"
             of_documents = key == "documents" and isinstance(default, dict)
             assert not (of_documents and sizes & set(default)), f"{name}: {key}"
+
+
+def test_no_run_is_taken_for_dead_while_the_server_or_its_database_restarts() -> None:
+    """What it sends meanwhile is lost."""
+    file = ROOT / "deployments" / "automations" / "zombie.yaml"
+    silent_s = yaml.safe_load(file.read_text())["trigger"]["within"]
+    for entry in DEPLOYMENTS.values():
+        variables = entry["work_pool"]["job_variables"]["env"]
+        assert silent_s >= 10 * int(variables["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"])
 
 
 def test_a_form_shows_the_kind_of_the_deployment_s_trainer() -> None:
