@@ -1,15 +1,16 @@
 """The HTTP addresses at which agents reach their rollouts' sessions."""
 
 import asyncio
-import hmac
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
+
+from precis.llm.server import ApiError, authorize
 
 if TYPE_CHECKING:
     from precis.environments.session import Session
@@ -25,8 +26,9 @@ class Sessions:
     def __init__(self) -> None:
         routes = [Route(f"{ROOT}{{rest:path}}", self._answer, methods=["GET", "POST"])]
         # An agent may be killed while it asks.
-        gone = {ClientDisconnect: lambda *_: Response()}
-        self.app = Starlette(routes=routes, exception_handlers=gone)
+        handlers: dict[Any, Any] = {ClientDisconnect: lambda *_: Response()}
+        handlers[ApiError] = lambda _, error: error.response()
+        self.app = Starlette(routes=routes, exception_handlers=handlers)
         self._loop = asyncio.get_running_loop()
         self._open: dict[str, tuple[str, Session]] = {}
 
@@ -42,41 +44,33 @@ class Sessions:
         number, _, rest = request.path_params["rest"].partition("/")
         key, session = self._open.get(number, ("", None))
         if session is None:
-            return refuse(410, "The rollout has ended: each has its own address.", "rollout_ended")
-        given = request.headers.get("authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {key}".encode()):
-            return refuse(401, "Missing or wrong bearer token.", "invalid_api_key")
+            ended = "The rollout has ended: each has its own address."
+            raise ApiError(410, ended, "rollout_ended")
         if rest != "v1/chat/completions":
-            return refuse(404, "Only chat completions are answered here.", "not_found")
+            other = f"/{rest} is not answered: ask by `chat.completions`, at /v1/chat/completions."
+            raise ApiError(404, other, "not_found")
+        authorize(request, key)
         asked = session.answer(await request.body())
         if asyncio.get_running_loop() is self._loop:
             return await asked
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, self._loop))
 
 
-def refuse(status: int, message: str, code: str) -> Response:
-    """Return an error in the format of OpenAI's API."""
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
-    # Without this header OpenAI's client would retry.
-    return JSONResponse({"error": error}, status, {"x-should-retry": "false"})
-
-
 def stream(body: Mapping[str, Any], with_usage: bool) -> Response:
     """Return a complete answer as the events of a stream."""
     choice = body["choices"][0]
-    delta = dict(choice["message"])
-    if delta.get("tool_calls"):
-        calls = []
-        for index, call in enumerate(delta["tool_calls"]):
-            calls.append({**call, "index": index})
-        delta["tool_calls"] = calls
-    first = {"index": 0, "delta": delta, "finish_reason": None}
-    if choice.get("logprobs"):
-        first["logprobs"] = choice["logprobs"]
-    last = {"index": 0, "delta": {}, "finish_reason": choice.get("finish_reason")}
+    message = dict(choice["message"])
+    calls = message.pop("tool_calls", None) or ()
+    parts = [{"delta": message, "logprobs": choice.get("logprobs")}]
+    # As other servers do: LlamaIndex reads one call of a chunk, and AutoGen none beside a text.
+    for index, call in enumerate(calls):
+        parts.append({"delta": {"tool_calls": [{**call, "index": index}]}})
+    parts.append({"delta": {}, "finish_reason": choice.get("finish_reason")})
     base = {key: body.get(key) for key in ("id", "created", "model")}
     base["object"] = "chat.completion.chunk"
-    chunks = [{**base, "choices": [first]}, {**base, "choices": [last]}]
+    chunks = []
+    for part in parts:
+        chunks.append({**base, "choices": [{"index": 0, "finish_reason": None, **part}]})
     if with_usage:
         chunks.append({**base, "choices": [], "usage": body.get("usage")})
     events = ""

@@ -157,7 +157,7 @@ class Recorder:
             score = session.refusal or Unscored(
                 "no_calls",
                 "It ended without a call to the model: it must ask by `model.openai_client()`, or "
-                "at the address that it is given.",
+                "at the address that it is given, and no cache may answer instead.",
             )
         if isinstance(score, Unscored):
             # An agent's error may quote a tool's output, an address or a key, and is shown.

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, Field, ValidationError
 from starlette.responses import JSONResponse, Response
 
-from precis.environments.addresses import refuse, stream
+from precis.environments.addresses import stream
 from precis.errors import (
     BudgetReached,
     PrecisError,
@@ -26,7 +26,7 @@ from precis.llm.client import ChatReply, CompletionRequest
 from precis.llm.providers import Endpoint
 from precis.llm.replies import REFUSALS, SchemaRejected
 from precis.llm.retry import Deadline
-from precis.llm.server import callable_tools
+from precis.llm.server import ApiError, callable_tools
 from precis.llm.tokens import estimate_tokens_with_margin
 from precis.record import first_problem
 from precis.records.rollout import Call, Scenario, Tool, Unscored, typed_tool
@@ -157,7 +157,7 @@ class Session:
         except asyncio.CancelledError:
             if not self._closed or not task.cancelled():
                 raise
-            return refuse(410, "The rollout has ended.", "rollout_ended")
+            return ApiError(410, "The rollout has ended.", "rollout_ended").response()
         finally:
             task.cancel()
             self._waiting.discard(task)
@@ -170,12 +170,11 @@ class Session:
 
     async def _answer(self, content: bytes) -> Response:
         if self._closed or self.over.done():
-            return refuse(410, "The rollout has ended.", "rollout_ended")
+            return ApiError(410, "The rollout has ended.", "rollout_ended").response()
         try:
             _Request.model_validate_json(content)
         except ValidationError as error:
-            problem = f"The request can't be recorded: {first_problem(error)}."
-            return refuse(400, problem, "invalid_request")
+            return self._decline(400, f"The request can't be recorded: {first_problem(error)}.")
         body = json.loads(content, parse_constant=lambda _: None)  # null for NaN, as in JavaScript
         limits = self._policy.limits
         tokens = limits.tokens_max - self._tokens
@@ -275,18 +274,20 @@ class Session:
             return self._end(Unscored("budget", str(error)))
         return self._end(error)
 
-    def _end(self, reason: Unscored | PrecisError) -> Response:
+    def _end(
+        self, reason: Unscored | PrecisError, said: str = "The model did not answer."
+    ) -> Response:
         if not self.over.done():
             self.over.set_result(reason)
-        return refuse(502, "The model did not answer; the rollout ends here.", "rollout_ended")
+        # After a 429 smolagents would wait for minutes, in a thread that nothing can end.
+        return ApiError(410, f"{said} The rollout ends here.", "rollout_ended").response()
 
     def _exceed(self, cause: str, detail: str) -> Response:
-        self._end(Unscored(cause, detail))
-        return refuse(429, f"{detail} The rollout ends here.", "rollout_limit")
+        return self._end(Unscored(cause, detail), detail)
 
     def _decline(self, status: int, message: str) -> Response:
         self.refusal = Unscored("generation_rejected", message)
-        return refuse(status, message, "invalid_request")
+        return ApiError(status, message, "invalid_request").response()
 
 
 def call_of(payload: Mapping[str, Any], reply: ChatReply, asked_at: float) -> Call:

@@ -5,7 +5,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -41,6 +41,7 @@ from precis.store import FolderStore
 from tests.services.patience import until
 from tests.support.echoing import PRESS
 from tests.support.local_server import served
+from tests.support.rollouts import calling
 from tests.support.scripted_policy import LIMITS, MODEL, Act, Agent, ScriptedPolicy, asked
 
 
@@ -309,11 +310,52 @@ async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
     assert len(rollout.calls) == 2
     assert not any(request.stream for request in scripted.requests)
     called, said = pieces
-    assert called[0].choices[0].delta.tool_calls[0].function.arguments == '{"colour": "red"}'
-    assert called[0].choices[0].delta.tool_calls[0].index == 0
-    assert called[1].choices[0].finish_reason == "tool_calls"
+    assert called[1].choices[0].delta.tool_calls[0].function.arguments == '{"colour": "red"}'
+    assert called[2].choices[0].finish_reason == "tool_calls"
     assert said[0].choices[0].delta.content == "[7]"
     assert said[-1].usage.completion_tokens == 3
+
+
+async def test_a_stream_has_a_text_and_each_call_in_its_own_chunk(recorder: Recorder) -> None:
+    calls = [*calling("press", {}, "1")["tool_calls"], *calling("press", {}, "2")["tool_calls"]]
+    message = {"role": "assistant", "content": "Both.", "tool_calls": calls}
+    sampled = {"token_ids": [5], "logprobs": {"token_logprobs": [-1]}}
+    streams: list[str] = []
+
+    async def act(model: Any, scenario: Scenario) -> float:
+        reply = await post(model, model.inference_api_key, f'{{{ASKED}, "stream": true}}')
+        streams.append(reply.text)
+        return 1.0
+
+    choice = {"message": message, "finish_reason": "tool_calls", **sampled}
+    async with answering(choice) as policy:
+        await recorder.run(policy, Agent(act), Scenario("1"))
+    *chunks, done, _ = streams[0].split("\n\n")
+    deltas = [json.loads(one.removeprefix("data: "))["choices"][0]["delta"] for one in chunks]
+    assert done == "data: [DONE]"
+    assert deltas == [
+        {"role": "assistant", "content": "Both."},
+        {"tool_calls": [{**calls[0], "index": 0}]},
+        {"tool_calls": [{**calls[1], "index": 1}]},
+        {},
+    ]
+
+
+async def test_another_api_is_refused_in_a_sentence_that_says_what_to_do(
+    recorder: Recorder,
+) -> None:
+    async def act(model: Any, scenario: Scenario) -> float:
+        async with httpx.AsyncClient(base_url=model.inference_base_url) as http:
+            for path in ("responses", "v1/messages"):
+                given = {"x-api-key": model.inference_api_key}  # Anthropic's clients send no other
+                answer = await http.post(path, headers=given, content="{}")
+                assert answer.status_code == 404
+                message = answer.json()["error"]["message"]
+                assert message.startswith(f"/v1/{path} is not answered: ask by `chat.completions`")
+        await ask(model)
+        return 1.0
+
+    assert (await play(recorder, act)).score == Score(1.0)
 
 
 class Silent(Exception):
@@ -410,18 +452,21 @@ async def test_what_goes_on_after_the_deadline_is_given_up(
     assert [getattr(one, "status_code", one) for one in answers] == [410, 410]
 
 
+REFUSALS: list[int] = []
+
+
 async def loops(model: Any, scenario: Scenario) -> float:
     while True:
         try:
             await ask(model)
-        except openai.RateLimitError:
+        except openai.APIStatusError as error:
+            REFUSALS.append(error.status_code)
             return 0.5
 
 
 async def loops_on(model: Any, scenario: Scenario) -> float:
     while True:
-        with suppress(openai.APIStatusError):
-            await ask(model)
+        await loops(model, scenario)
         await asyncio.sleep(0.01)
 
 
@@ -446,6 +491,7 @@ async def test_a_rollout_that_takes_too_much_is_ended(
     rollout = await play(recorder, act, limits=limits)
     assert isinstance(rollout.score, Unscored) and rollout.score.cause == cause
     assert len(rollout.calls) == calls
+    assert set(REFUSALS) == {410}  # after a 429 some clients would wait for minutes
 
 
 @pytest.mark.parametrize("returned", [Score(1.0), Unscored(UNJUDGED, "No judge was asked.")])
