@@ -1,12 +1,10 @@
 """Calls grouped into conversations: each continues an earlier one, or starts another."""
 
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from precis.records.rollout import Call
+from precis.records.rollout import Call, parsed_calls
 
 Message = Mapping[str, Any]
 
@@ -53,11 +51,4 @@ def conversations_of(calls: Sequence[Call], *, same_tools: bool = True) -> list[
 def _essence(message: Message) -> tuple[Any, ...]:
     """Return a message's content without details that clients change on resending: LangChain, for
     one, changes the spaces in a call's arguments."""
-    calls = []
-    for call in message.get("tool_calls") or ():
-        function: Mapping[str, Any] = call.get("function") or {}
-        arguments: Any = function.get("arguments")
-        with suppress(TypeError, ValueError, RecursionError):
-            arguments = json.loads(arguments)
-        calls.append((function.get("name"), arguments))
-    return message["role"], message.get("content") or "", calls
+    return message["role"], message.get("content") or "", parsed_calls(message)

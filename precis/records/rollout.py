@@ -6,6 +6,7 @@ JSON.
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
@@ -202,6 +203,17 @@ def tool_calls_of(message: Json) -> list[tuple[str, str, Any]]:
         called = call.get("function") or call.get("custom") or {}
         given = called.get("arguments", called.get("input", ""))
         calls.append((str(called.get("name")), str(given), call.get("id")))
+    return calls
+
+
+def parsed_calls(message: Json) -> list[tuple[str, Any]]:
+    """Return the name and the arguments of each call; arguments that are not JSON are a text."""
+    calls = []
+    for name, given, _ in tool_calls_of(message):
+        arguments: Any = given
+        with suppress(ValueError, RecursionError):
+            arguments = json.loads(given)
+        calls.append((name, arguments))
     return calls
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from precis.errors import PrecisError
 from precis.llm.server import ApiError, ChatRequest, Completion
+from precis.records.rollout import parsed_calls
 from precis.rehearsal.checkpoint_files import load
 from precis.rehearsal.kind import Layout, LinearPolicy, PolicyKind
 from precis.run.local_checkpoints import folder_of, steps_here
@@ -82,8 +83,11 @@ def prompt_ids(messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | Non
 
 
 def message_id(message: Mapping[str, Any]) -> int:
-    """Return the token of a message, independent of the ids of its tool calls."""
-    calls = [call.get("function") for call in message.get("tool_calls") or ()]
+    """Return the token of a message, independent of what clients change in its tool calls: ids,
+    the spaces in arguments, further fields."""
+    calls = []
+    for name, arguments in parsed_calls(message):
+        calls.append({"name": name, "arguments": json.dumps(arguments)})
     if calls:
         return token_of({"calls": calls})
     return token_of({"role": message.get("role"), "content": message.get("content")})

@@ -10,6 +10,7 @@ groups' means; each feature has a weight by its hash:
 - for two arguments, whether they are in one line, and that line's relevance to the task.
 """
 
+import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from precis.records.rollout import parsed_calls
 from precis.rehearsal.kind import Floats
 from precis.rehearsal.tool_calls.options import Message, Option, text_of
 from precis.rehearsal.tool_calls.pointers import (
@@ -99,9 +101,8 @@ def _by_heart(messages: Sequence[Message], options: Sequence[Option]) -> Hashes:
 def _so_far(messages: Sequence[Message], options: Sequence[Option]) -> Hashes:
     made = []
     for message in messages:
-        for call in message.get("tool_calls") or ():
-            function = call.get("function") or {}
-            made.append((function.get("name"), function.get("arguments")))
+        for name, arguments in parsed_calls(message):
+            made.append((name, json.dumps(arguments)))
     turn = f"turn {min(len(made), 2 * _MANY)}"
     last = f"after {made[-1][0] if made else ''}"
     begins = read(text_of(messages[-1])).words[:_FIRST_WORDS]

@@ -10,6 +10,7 @@ import numpy as np
 
 from precis.errors import TrainerError
 from precis.llm.server import ApiError, ChatRequest, Choice, callable_tools
+from precis.records.rollout import parsed_calls
 from precis.records.samples import tokens_of
 from precis.records.warm_start import is_imitated
 from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id, prompt_ids
@@ -150,16 +151,10 @@ def _message(item: Any) -> Message:
 
 def _token_shown(message: Message, options: Sequence[Option]) -> int:
     """Return the token of an answer, independent of the spelling of its call's arguments."""
-    calls = message.get("tool_calls") or []
-    if len(calls) == 1:
-        function = calls[0]["function"]
-        try:
-            arguments = json.loads(function["arguments"])
-        except ValueError:  # another model's call may be no JSON, and is none of the options
-            arguments = None
-        for option in options:
-            if option.name == function["name"] and json.loads(option.content) == arguments:
-                return option.token
+    calls = parsed_calls(message)
+    for option in options:
+        if option.name and calls == [(option.name, json.loads(option.content))]:
+            return option.token
     return message_id(message)
 
 

@@ -103,7 +103,7 @@ def _calls_of(tool: Schema) -> Iterator[Option]:
     names = []
     choices: list[Sequence[Any]] = []
     for name, argument in (schema.get("properties") or {}).items():
-        values = _values(argument)
+        values = _values(argument, schema.get("$defs") or {})
         if values is None and name in required:
             return
         if values is not None:
@@ -117,10 +117,12 @@ def _calls_of(tool: Schema) -> Iterator[Option]:
         yield Option(str(function.get("name")), json.dumps(arguments))
 
 
-def _values(schema: Schema | bool) -> Sequence[Any] | None:
+def _values(schema: Schema | bool, definitions: Mapping[str, Schema]) -> Sequence[Any] | None:
     """Return the values that a schema allows; None if they can't be listed."""
     if isinstance(schema, bool):  # any value, or none
         return None
+    # As pydantic writes an enum's class.
+    schema = definitions.get(str(schema.get("$ref")).removeprefix("#/$defs/"), schema)
     if "const" in schema:
         return [schema["const"]]
     if "enum" in schema:

@@ -40,6 +40,9 @@ def test_schemas_of_any_tool_are_read_and_what_is_not_required_may_be_absent() -
     assert contents(tool("move", row=row)) == ['{"row": 1}', '{"row": 2}']
     wide = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
     assert contents(tool("move", required=[], count=wide, anything=True)) == ["{}"]
+    named = tool("move", side={"$ref": "#/$defs/Side"})
+    named["function"]["parameters"]["$defs"] = {"Side": {"enum": ["left"]}}
+    assert contents(named) == ['{"side": "left"}']
 
 
 @pytest.mark.parametrize(
@@ -103,6 +106,11 @@ def test_a_prompt_s_tokens_are_its_tools_and_its_messages() -> None:
     assert len(ids) == 3
     assert ids[:2] == prompt_ids(messages[:1], [echoing.PRESS])
     assert prompt_ids(messages, None) == ids[1:]
+    # Vercel's SDK resends arguments without spaces, and OpenAI's adds them once more, parsed.
+    resent = calling("press", '{"colour":"red"}', id="2")
+    resent["tool_calls"][0]["function"]["parsed_arguments"] = {"colour": "red"}
+    called = calling("press", {"colour": "red"})
+    assert prompt_ids([resent], None) == prompt_ids([called], None)
 
 
 def sample(number: int) -> CallSample:
