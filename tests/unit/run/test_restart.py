@@ -9,6 +9,7 @@ import pytest
 from precis.environments.trajectories import put_trajectories
 from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld, StoreError
 from precis.records.ledger import ledger_key, load_ledger
+from precis.records.trajectories import trajectory_steps
 from precis.run.checkpoints import complete_around
 from precis.run.lease import lease_key
 from precis.run.restart import restart
@@ -25,7 +26,7 @@ STEPS, BACK = 4, 1
 def store(store: FolderStore) -> FolderStore:
     make_run(store, "m", STEPS)
     put_trajectories(store, "m", "validation", BACK, [], "m")
-    put_trajectories(store, "m", "validation", STEPS, [], "m")
+    put_trajectories(store, "m", "validation", BACK + 1, [], "m")
     return store
 
 
@@ -51,6 +52,8 @@ async def test_killed_at_any_write_it_leaves_a_run_that_goes_on(
     )
     undisturbed = FolderStore(shutil.copytree(store.root, tmp_path / "undisturbed"))
     await restart(undisturbed, "m", BACK)
+    assert trajectory_steps(undisturbed, "m", "train") == list(range(BACK))
+    assert trajectory_steps(undisturbed, "m", "validation") == [BACK]
     goes_on_at = []
     async for cut_off in kill_at_each_write(store, tmp_path, lambda its: restart(its, "m", BACK)):
         ledger = load_ledger(cut_off, "m")
