@@ -107,7 +107,7 @@ SENT_TO = [
             BenchmarkConfig.model_validate({"model": "m", "contenders": [CONTENDER]}),
             "CONTENDER_API_KEY goes to http://models.example/v1 in clear",
         ),
-        ({"PREFECT_API_KEY": "canary"}, ManagedConfig.model_validate(MANAGED), "PREFECT_API_KEY"),
+        *[({key: "canary"}, ManagedConfig.model_validate(MANAGED), key) for key, _ in SENT_TO[-2:]],
         ({"WANDB_API_KEY": "canary", **WEAVE}, PLAIN, "WANDB_API_KEY goes to http://weave.example"),
         ({"WANDB_API_KEY": "canary", "WANDB_BASE_URL": "http://[no-address"}, PLAIN, None),
         *[({key: "a:canary", to: "http://service.example"}, PLAIN, key) for key, to in SENT_TO],
