@@ -35,7 +35,6 @@ from precis.rollouts.filter import mean_metrics, reward_spread, rewards_of, spli
 from precis.rollouts.sample import draw_batch
 from precis.store import Store
 from precis.store.files import read_files
-from precis.store.kept import KeptRecords
 from precis.store.protocol import OwnObject
 from precis.training.run import Run
 from precis.training.stages import learn, sample_scenarios
@@ -183,10 +182,9 @@ async def ask_teacher(
     """
     settings = run.config.rollouts
     budget = Budget(run.usd_left)
-    kept = KeptRecords(run.store)
-    await kept.open()
+    await run.answers.open()
     try:
-        async with ContenderClient(teacher, settings, budget, kept) as client:
+        async with ContenderClient(teacher, settings, budget, run.answers) as client:
             attempts = await measure(run.recorder, client, environment, scenarios)
     finally:
         run.taught += budget.spend
