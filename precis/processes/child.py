@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import uvicorn
 
@@ -125,25 +125,25 @@ async def child_service(
     token = secrets.token_urlsafe(32)
     supervisor = ("precis.processes.supervisor", "--with-parent") if supervised else ()
     command = [python, "-m", *supervisor, module, *arguments]
-    reader, writer = os.pipe()
-    variables = {TOKEN_VARIABLE: token, _PORT_VARIABLE: str(writer)}
-    async with run_child(command, log, variables, [writer]) as child:
-        # Our end is closed, so that the pipe ends with the child.
-        os.close(writer)
-        try:
-            port = await _read_port(reader)
-        except TimeoutError as error:
-            raise TrainerError(
-                f"{module} did not listen within {_START_TIMEOUT_S:.0f} s. All that it printed is "
-                f"in {child.log}."
-            ) from error
-        if port is None:
-            cause = cause_of("", child.output())
-            raise TrainerError(
-                f"{module} did not start: {cause.rstrip('.')}. All that it printed is in "
-                f"{child.log}."
-            )
-        yield ChildService(f"http://127.0.0.1:{port}", token, child.process.pid)
+    reader, writer = map(open, os.pipe(), ("rb", "wb"))
+    variables = {TOKEN_VARIABLE: token, _PORT_VARIABLE: str(writer.fileno())}
+    with reader, writer:
+        async with run_child(command, log, variables, [writer.fileno()]) as child:
+            writer.close()  # so that the pipe ends with the child
+            try:
+                port = await _read_port(reader)
+            except TimeoutError as error:
+                raise TrainerError(
+                    f"{module} did not listen within {_START_TIMEOUT_S:.0f} s. All that it printed "
+                    f"is in {child.log}."
+                ) from error
+            if port is None:
+                cause = cause_of("", child.output())
+                raise TrainerError(
+                    f"{module} did not start: {cause.rstrip('.')}. All that it printed is in "
+                    f"{child.log}."
+                )
+            yield ChildService(f"http://127.0.0.1:{port}", token, child.process.pid)
 
 
 @asynccontextmanager
@@ -186,11 +186,11 @@ Launch = Callable[..., AbstractAsyncContextManager[ChildService]]
 """A function that starts a service: `child_service`, or a substitute."""
 
 
-async def _read_port(reader: int) -> int | None:
+async def _read_port(reader: IO[Any]) -> int | None:
     """Read the child's port; None if it ended. Raises TimeoutError if it took too long."""
     pipe = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(pipe), os.fdopen(reader, "rb")
+        lambda: asyncio.StreamReaderProtocol(pipe), reader
     )
     try:
         line = await asyncio.wait_for(pipe.readline(), _START_TIMEOUT_S)

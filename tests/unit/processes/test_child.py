@@ -1,11 +1,13 @@
-"""The port of a server that is yet to start."""
+"""The start of a child, and the port of a server that is yet to start."""
 
+import os
 import socket
+from pathlib import Path
 
 import pytest
 
 from precis.processes import child
-from precis.processes.child import free_port
+from precis.processes.child import child_service, free_port
 
 
 def test_it_is_free_and_none_that_the_kernel_gives_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,3 +16,12 @@ def test_it_is_free_and_none_that_the_kernel_gives_away(monkeypatch: pytest.Monk
         assert free_port() in child._PORTS
         monkeypatch.setattr(child, "_PORTS", [taken] * 20)
         assert free_port() != taken
+
+
+async def test_a_child_that_cannot_be_started_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    """A start is tried again and again."""
+    before = sorted(os.listdir("/proc/self/fd"))
+    with pytest.raises(FileNotFoundError):
+        async with child_service("m", [], tmp_path / "log", str(tmp_path / "no-python")):
+            pass
+    assert sorted(os.listdir("/proc/self/fd")) == before
