@@ -33,7 +33,8 @@ from transformers import (  # noqa: E402
 from precis.errors import ConfigError, TrainerError  # noqa: E402
 from precis.settings.trainer import EngineConfig  # noqa: E402
 from precis.trainer.gpu.learner import Learner, refuse_other_layers  # noqa: E402
-from precis.trainer.gpu.packing import PackedSequence, TrainingSample, Update, pack  # noqa: E402
+from precis.trainer.gpu.packing import PackedSequence, Update, pack  # noqa: E402
+from precis.trainer.tokens import TrainingSample  # noqa: E402
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
 PROMPT = 40

@@ -36,8 +36,8 @@ from precis.run.local_checkpoints import folder_of, keep_only, steps_here
 from precis.settings.trainer import EngineConfig
 from precis.trainer.gpu.packing import Update, count_trained, pack
 from precis.trainer.gpu.service import GpuService
-from precis.trainer.gpu.tokens import count_updates, samples_of, tokenize_demonstrations
 from precis.trainer.jobs import watch_steps
+from precis.trainer.tokens import count_updates, samples_of, tokenize_demonstrations
 
 _ADAPTER = "adapter_model.safetensors"
 _SERVICE = "precis-gpu"

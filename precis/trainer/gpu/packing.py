@@ -9,7 +9,7 @@ answer sees the prompt and itself, at the positions that it had when it was samp
 """
 
 import random
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 
@@ -17,32 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precis.errors import TrainerError
-
-
-@dataclass(frozen=True)
-class TrainingSample:
-    """Prompt and answer as tokens, or the prompts and answers of several turns.
-
-    Attributes:
-        token_ids: of all of it.
-        assistant_mask: 1 where a token was sampled.
-        logprobs: of each sampled token under the policy that sampled it; NaN elsewhere.
-        advantage: its reward relative to the group's mean.
-        prompt_id: equal for samples of one prompt.
-        prompt_length: the number of tokens that it shares with the others of that prompt.
-    """
-
-    token_ids: list[int]
-    assistant_mask: list[int]
-    logprobs: list[float]
-    advantage: float
-    prompt_id: Hashable
-    prompt_length: int
-
-    @property
-    def trained(self) -> int:
-        """The number of tokens that were sampled."""
-        return sum(self.assistant_mask)
+from precis.trainer.tokens import TrainingSample, divide, token_weight
 
 
 @dataclass(frozen=True)
@@ -112,22 +87,9 @@ def pack(
     return [_pack_update(chosen, tokens_max, scale) for chosen in divide(ordered, updates)]
 
 
-def divide(samples: Sequence[TrainingSample], count: int) -> Iterator[Sequence[TrainingSample]]:
-    """Yield the samples in so many parts of about the same size; fewer where there are fewer
-    samples."""
-    for part in np.array_split(np.arange(len(samples)), min(count, len(samples))):
-        yield samples[part[0] : part[-1] + 1]
-
-
 def count_trained(updates: Sequence[Update]) -> int:
     """Return the number of sampled tokens in some updates."""
     return sum(int(sequence.trained.sum()) for sequence in chain.from_iterable(updates))
-
-
-def token_weight(samples: Sequence[TrainingSample]) -> float:
-    """Return the weight in the loss of each sampled token of some samples; all add up to 1, and
-    each counts the same (DAPO)."""
-    return 1 / sum(sample.trained for sample in samples)
 
 
 def _pack_update(samples: Sequence[TrainingSample], tokens_max: int, scale: float) -> Update:

@@ -21,12 +21,12 @@ from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.run.local_checkpoints import keep_only, steps_here
 from precis.settings.imitation import ImitatesInOnePass
 from precis.settings.tinker import TinkerTrainer
-from precis.trainer.gpu.tokens import count_updates, samples_of, tokenize_demonstrations
 from precis.trainer.tinker.data import Update, make_imitations, make_updates
 from precis.trainer.tinker.endpoint import TinkerEndpoint
 from precis.trainer.tinker.model import TinkerModel
 from precis.trainer.tinker.service import find_service
 from precis.trainer.tinker.tokenizer import load_tokenizer
+from precis.trainer.tokens import count_updates, samples_of, tokenize_demonstrations
 
 Model = art.TrainableModel[Any, Any]
 

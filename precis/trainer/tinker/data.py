@@ -15,7 +15,7 @@ import numpy.typing as npt
 import tinker
 
 from precis.records.warm_start import batches
-from precis.trainer.gpu.packing import TrainingSample, divide, token_weight
+from precis.trainer.tokens import TrainingSample, divide, token_weight
 
 
 @dataclass(frozen=True)

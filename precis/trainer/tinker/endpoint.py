@@ -12,10 +12,10 @@ import tinker
 from precis.errors import ConfigError, PrecisError, TrainerLost
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, callable_tools
 from precis.run.local_checkpoints import steps_here
-from precis.trainer.gpu.tokens import for_template
 from precis.trainer.tinker.checkpoints import read_kept
 from precis.trainer.tinker.model import TinkerModel
 from precis.trainer.tinker.tokenizer import BEGIN, read_calls
+from precis.trainer.tokens import for_template
 
 _SAMPLE_S = 1200.0
 

@@ -13,8 +13,8 @@ from precis.environments.trajectories import trajectory_of
 from precis.errors import TrainerError
 from precis.records.rollout import Call, Json, Rollout, Scenario, Score
 from precis.records.samples import Sampled, count_prefix_breaks, join_calls
-from precis.trainer.gpu.tokens import samples_of
 from precis.trainer.protocol import decode_groups, digest_of, encode_groups
+from precis.trainer.tokens import samples_of
 
 PLAY = {"type": "function", "function": {"name": "play"}}
 SYSTEM = {"role": "system", "content": "Play."}

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.errors import TrainerError
-from precis.trainer.gpu.packing import PackedSequence, TrainingSample, pack
+from precis.trainer.gpu.packing import PackedSequence, pack
+from precis.trainer.tokens import TrainingSample
 
 PROMPT = 30
 

@@ -8,9 +8,8 @@ import pytest
 from openai.types.chat.chat_completion import Choice
 
 from precis.errors import TrainerError
-from precis.trainer.gpu.packing import TrainingSample
-from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
 from precis.trainer.tinker.tokenizer import load_tokenizer
+from precis.trainer.tokens import TrainingSample, samples_of, tokenize_demonstrations
 from tests.support.rollouts import calling
 from tests.support.tokenizers import TEMPLATE_WITH_TOOLS, Tokenizer, write_chat_tokenizer
 

@@ -7,20 +7,60 @@ imitated, is tokenized here.
 import json
 import math
 import statistics
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import art
+import numpy as np
 from openai.types.chat.chat_completion import Choice
 
 from precis.errors import TrainerError
 from precis.records.samples import Sampled, TokenSequence, join_calls, sampled_in, tokens_of
 from precis.records.warm_start import is_imitated
-from precis.trainer.gpu.packing import TrainingSample
 
 _TINY = 1e-6
 """ART's own, against a division by nothing."""
+
+
+@dataclass(frozen=True)
+class TrainingSample:
+    """Prompt and answer as tokens, or the prompts and answers of several turns.
+
+    Attributes:
+        token_ids: of all of it.
+        assistant_mask: 1 where a token was sampled.
+        logprobs: of each sampled token under the policy that sampled it; NaN elsewhere.
+        advantage: its reward relative to the group's mean.
+        prompt_id: equal for samples of one prompt.
+        prompt_length: the number of tokens that it shares with the others of that prompt.
+    """
+
+    token_ids: list[int]
+    assistant_mask: list[int]
+    logprobs: list[float]
+    advantage: float
+    prompt_id: Hashable
+    prompt_length: int
+
+    @property
+    def trained(self) -> int:
+        """The number of tokens that were sampled."""
+        return sum(self.assistant_mask)
+
+
+def divide(samples: Sequence[TrainingSample], count: int) -> Iterator[Sequence[TrainingSample]]:
+    """Yield the samples in so many parts of about the same size; fewer where there are fewer
+    samples."""
+    for part in np.array_split(np.arange(len(samples)), min(count, len(samples))):
+        yield samples[part[0] : part[-1] + 1]
+
+
+def token_weight(samples: Sequence[TrainingSample]) -> float:
+    """Return the weight in the loss of each sampled token of some samples; all add up to 1, and
+    each counts the same (DAPO)."""
+    return 1 / sum(sample.trained for sample in samples)
 
 
 def count_updates(groups: Sequence[art.TrajectoryGroup], trajectories_each: int) -> int:
