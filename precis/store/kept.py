@@ -25,16 +25,13 @@ class KeptRecords:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: set[str] = set()
-        self._is_listed = False
         self._read: dict[str, bytes] = {}
         self._threads = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="kept")
 
     async def open(self) -> None:
-        """List the stored records, so that no missing one is asked for; a repeat does nothing. A
-        StoreError says that they can't be listed."""
-        if not self._is_listed:
-            self._known |= set(await self._in_thread(self._store.keys, _PREFIX))
-            self._is_listed = True
+        """List the stored records once, so that no missing one is asked for; a StoreError says that
+        they can't be listed."""
+        self._known = set(await self._in_thread(self._store.keys, _PREFIX))
 
     async def get(self, name: str, decode: Callable[[Any], T]) -> T | None:
         """Return a record, or None; `decode` raises ValueError, TypeError or KeyError for a bad

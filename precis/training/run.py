@@ -36,7 +36,6 @@ from precis.run.lease import Lease
 from precis.run.outlook import RunPlan
 from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
-from precis.store.kept import KeptRecords
 from precis.store.protocol import OwnObject
 from precis.text import write_dollars
 from precis.trainer.client import Model
@@ -90,7 +89,6 @@ class Run:
         warm_start: the imitation in step 0; None where reinforcement begins at once.
         drawn: the scenarios that steps draw from.
         held_out: the scenarios of validations.
-        answers: those of a teacher that the store keeps.
         taught: the cost of a teacher since this process began.
         lease: held as long as the run lives; no other run may write its checkpoints.
         commits: the commit that is under way beside the next step; at most one.
@@ -141,7 +139,6 @@ class Run:
         self.observers = Observers([])
         self.stopwatch = Stopwatch()
         self.ledger = self._new_ledger()
-        self.answers = KeptRecords(store)
         self.taught = Spend()
         self._booked = Spend()
         self._stored = OwnObject(store, ledger_key(config.model), None)

@@ -35,6 +35,7 @@ from precis.rollouts.filter import mean_metrics, reward_spread, rewards_of, spli
 from precis.rollouts.sample import draw_batch
 from precis.store import Store
 from precis.store.files import read_files
+from precis.store.kept import KeptRecords
 from precis.store.protocol import OwnObject
 from precis.training.run import Run
 from precis.training.stages import learn, sample_scenarios
@@ -182,9 +183,10 @@ async def ask_teacher(
     """
     settings = run.config.rollouts
     budget = Budget(run.usd_left)
-    await run.answers.open()
+    kept = KeptRecords(run.store)
+    await kept.open()
     try:
-        async with ContenderClient(teacher, settings, budget, run.answers) as client:
+        async with ContenderClient(teacher, settings, budget, kept) as client:
             attempts = await measure(run.recorder, client, environment, scenarios)
     finally:
         run.taught += budget.spend

@@ -36,7 +36,6 @@ from precis.records.warm_start import Demonstration, ShownConversation, WarmStar
 from precis.run.trained_on import trained_on
 from precis.store import FolderStore
 from precis.trainer.protocol import decode_groups, encode_groups
-from precis.training import loop
 from precis.training.preflight import check_warm_start
 from precis.training.warm_start import DemonstrationJournal, sft_options, trajectory_of
 from tests.support import echoing
@@ -113,24 +112,6 @@ async def test_a_teacher_is_paid_once_for_all_runs_of_a_store_whatever_their_bud
     assert first.usd == pytest.approx(load_ledger(poor.store, "m").usd)
     assert first.usd > 0
     assert second.usd == load_ledger(poor.store, "second").usd == 0
-
-
-async def test_the_kept_answers_are_listed_once_and_not_with_every_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are those of all models of the store."""
-    listed = []
-    sizes = FolderStore.sizes
-
-    def note(store: FolderStore, prefix: str) -> dict[str, int]:
-        listed.append(prefix)
-        return sizes(store, prefix)
-
-    monkeypatch.setattr(FolderStore, "sizes", note)
-    monkeypatch.setattr(loop, "BATCH", 2)
-    with teaching(Writer()) as teacher:
-        await run(tmp_path, {}, source="teacher", scenarios=5, teacher=teacher).live()
-    assert listed.count("kept/") == 1
 
 
 async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(tmp_path: Path) -> None:
