@@ -56,6 +56,7 @@ from precis.settings.overrides import lay_over
 from precis.settings.problems import problems_in
 from precis.settings.tinker import TinkerTrainer
 from precis.store import open_store
+from precis.text import write_dollars
 from precis.trainer.tinker.check import check_key, check_service, is_client_installed
 from precis.trainer.tinker.check import require_client as require_tinker
 from precis.training.opening import load_agent
@@ -330,7 +331,7 @@ async def _check_clouds(config: RunConfig) -> str:
 
 async def _check_budget(config: RunConfig) -> str:
     budget_usd = config.budget_usd if isinstance(config, TrainConfig) else None
-    given = "no budget_usd" if budget_usd is None else f"${budget_usd:.2f}"
+    given = "no budget_usd" if budget_usd is None else write_dollars(budget_usd)
     unpriced = f"{given}; what a machine costs is not known"
     if not api.is_installed():
         return unpriced

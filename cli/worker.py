@@ -14,6 +14,7 @@ from contextlib import suppress
 from uuid import UUID
 
 from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.exceptions import ObjectNotFound
 from prefect.runner._state_proposer import StateProposer
 from prefect.runner._workspace_hook_runner import WorkspaceHookRunner
 from prefect.settings import get_current_settings
@@ -49,9 +50,12 @@ async def propose_cancelled(
 ) -> bool:
     """Show a run whose process has ended as cancelled, unless it has said so itself: by now it may
     be retried."""
-    state = (await self._client.read_flow_run(flow_run.id)).state
-    is_cancelling = state is not None and state.is_cancelling()
-    return not is_cancelling or await _propose_cancelled(self, flow_run, state_updates)
+    with suppress(ObjectNotFound):
+        state = (await self._client.read_flow_run(flow_run.id)).state
+        # A process that did not learn in time why it was ended has called itself crashed.
+        if state is not None and not (state.is_cancelling() or state.is_crashed()):
+            return True  # else Prefect would show it as crashed
+    return await _propose_cancelled(self, flow_run, state_updates)
 
 
 _propose_cancelled = StateProposer.propose_cancelled

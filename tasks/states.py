@@ -159,13 +159,14 @@ async def show_running_as(name: str, message: str) -> None:
 
 
 async def _is_being_cancelled() -> bool:
-    """Return whether this flow run is to end since somebody cancels it; False without a server."""
+    """Return whether this run or, if it is a training's benchmark, the training is cancelled."""
     try:
         async with asyncio.timeout(_LOOK_S), get_client() as client:
-            run = await client.read_flow_run(UUID(flow_run.id))
+            own = await client.read_flow_run(UUID(flow_run.id))
+            root = await client.read_flow_run(UUID(flow_run.root_flow_run_id))
     except (httpx.HTTPError, PrefectException, TimeoutError):
         return False
-    return run.state is not None and run.state.is_cancelling()
+    return any(run.state is not None and run.state.is_cancelling() for run in (own, root))
 
 
 async def show_crashed(former: Holder | None) -> None:

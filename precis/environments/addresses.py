@@ -25,9 +25,7 @@ class Sessions:
 
     def __init__(self) -> None:
         routes = [Route(f"{ROOT}{{rest:path}}", self._answer, methods=["GET", "POST"])]
-        # An agent may be killed while it asks.
-        handlers: dict[Any, Any] = {ClientDisconnect: lambda *_: Response()}
-        handlers[ApiError] = lambda _, error: error.response()
+        handlers: dict[Any, Any] = {ClientDisconnect: _answer_nobody, ApiError: _answer_error}
         self.app = Starlette(routes=routes, exception_handlers=handlers)
         self._loop = asyncio.get_running_loop()
         self._open: dict[str, tuple[str, Session]] = {}
@@ -54,6 +52,15 @@ class Sessions:
         if asyncio.get_running_loop() is self._loop:
             return await asked
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, self._loop))
+
+
+async def _answer_nobody(*_: object) -> Response:
+    """An agent may be killed while it asks."""
+    return Response()
+
+
+async def _answer_error(_: Request, error: ApiError) -> Response:
+    return error.response()
 
 
 def stream(body: Mapping[str, Any], with_usage: bool) -> Response:

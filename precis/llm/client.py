@@ -261,7 +261,9 @@ class ChatClient:
         except ProviderFailed as error:
             if error.cause == "rate_limited" or error.retry_after_s is not None:
                 self.limiter.slow_down(error.retry_after_s, turn.started_s)
-            elif "event-stream" in response.headers.get("content-type", ""):
+            elif response.status_code == 200 and "event-stream" in response.headers.get(
+                "content-type", ""
+            ):
                 self._count(request.expected, given_up=True)  # billed, though not asked for
             raise
         self.limiter.speed_up()

@@ -40,8 +40,9 @@ def open_response(
     if status == 200 and not error:  # some gateways give an empty one with each reply
         if body:
             # LiteLLM puts the cost into a header, as 0 or empty where it knows no price.
-            with suppress(AttributeError, KeyError, TypeError, ValueError):
-                body["usage"].setdefault("cost", float(headers["x-litellm-response-cost"]) or None)
+            cost = _number(headers.get("x-litellm-response-cost", ""))
+            if cost and isinstance(body.get("usage"), dict):
+                body["usage"].setdefault("cost", cost)
             return body
         detail = f"The response is not a JSON object: {content[:200]!r}"
         raise ProviderFailed("bad_verdict", detail)
@@ -95,7 +96,7 @@ def retry_after_s(headers: Mapping[str, str], error: object) -> float | None:
     """
     given = headers.get("retry-after", "").strip()
     if given:
-        seconds = _seconds(given)
+        seconds = _number(given)
         with suppress(ValueError, OverflowError):
             if seconds is None:
                 return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
@@ -104,7 +105,7 @@ def retry_after_s(headers: Mapping[str, str], error: object) -> float | None:
     for detail in details if isinstance(details, list) else []:
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str) and delay.endswith("s"):
-            return _seconds(delay[:-1])
+            return _number(delay[:-1])
     return None
 
 
@@ -186,9 +187,9 @@ def _load(content: bytes) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def _seconds(text: str) -> float | None:
+def _number(text: str) -> float | None:
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+    return max(0.0, number) if math.isfinite(number) else None

@@ -53,7 +53,13 @@ def as_interrupts() -> Iterator[None]:
 
     numbers = [signal.SIGTERM, signal.SIGHUP]
     heeded = [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]
-    with _handling(heeded, lambda _: signal.raise_signal(signal.SIGINT)):
+
+    def interrupt(number: int) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    with _handling(heeded, interrupt):
         yield
 
 

@@ -202,7 +202,9 @@ def tool_calls_of(message: Json) -> list[tuple[str, str, Any]]:
     for call in message.get("tool_calls") or ():
         called = call.get("function") or call.get("custom") or {}
         given = called.get("arguments", called.get("input", ""))
-        calls.append((str(called.get("name")), str(given), call.get("id")))
+        if not isinstance(given, str):  # some clients resend them as an object
+            given = json.dumps(given)
+        calls.append((str(called.get("name")), given, call.get("id")))
     return calls
 
 

@@ -35,10 +35,13 @@ class KeptRecords:
 
     async def get(self, name: str, decode: Callable[[Any], T]) -> T | None:
         """Return a record, or None; `decode` raises ValueError, TypeError or KeyError for a bad
-        one."""
+        one. One that could not be written is written now, or a StoreError says that it still can't
+        be."""
         key = f"{_PREFIX}{name}.json"
         if key not in self._known:
-            return None
+            if key not in self._read:
+                return None
+            await self._write(key)  # which has failed before
         if key not in self._read:
             blob = await self._in_thread(self._store.get, key)
             self._read[key] = blob.data if blob else b""
@@ -48,12 +51,15 @@ class KeptRecords:
             return None
 
     async def put(self, name: str, record: Any) -> None:
-        """Keep a record, which is JSON; a StoreError says that it can't be written, and that only
-        this object knows it."""
+        """Keep a record, which is JSON; a StoreError says that it can't be written: then only this
+        object knows it, and `get` tries again."""
         key = f"{_PREFIX}{name}.json"
         self._read[key] = json.dumps(record, ensure_ascii=False).encode()
-        self._known.add(key)
+        await self._write(key)
+
+    async def _write(self, key: str) -> None:
         await self._in_thread(self._store.put, key, self._read[key])
+        self._known.add(key)
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         loop = asyncio.get_running_loop()

@@ -31,6 +31,7 @@ from precis.records.ledger import find_ledger, write_ledger
 from precis.run.lease import Lease, leased
 from precis.settings.environment import AgentSettings
 from precis.store import open_store
+from precis.text import write_dollars
 from precis.trainer.client import RemoteTrainer
 from precis.training.connection import TrainerConnection
 from precis.training.run import Run, work_folder
@@ -130,7 +131,8 @@ async def open_run(
                 return
         except StoreError as error:
             why = str(error)
-        _log.warning("The $%.2f that this start has cost are in no ledger: %s", usd, why)
+        cost = write_dollars(usd)
+        _log.warning("The %s that this start has cost are in no ledger: %s", cost, why)
 
     async with (
         leased(store, config.model, name, take_over=config.take_over, one_run=True) as lease,

@@ -25,6 +25,7 @@ from precis.run.continuation import check_settings
 from precis.run.outlook import RunPlan
 from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
+from precis.text import write_dollars
 from precis.trainer.tinker.check import check_service
 from precis.training.fork import origin_of
 from precis.training.run import Run, identity_of
@@ -195,7 +196,8 @@ def announce_cost(run: Run) -> None:
     for sentence in dict.fromkeys(sentence for ahead in found for sentence in ahead.warnings):
         _log.warning("%s", sentence)
     if config.budget_usd is not None and usd > config.budget_usd:
-        _log.warning("The budget of $%.2f will not last to the last step.", config.budget_usd)
+        budget = write_dollars(config.budget_usd)
+        _log.warning("The budget of %s will not last to the last step.", budget)
 
 
 def forecast_teacher(
@@ -211,10 +213,10 @@ def forecast_teacher(
     known = [usage for usage in usages if usage is not None]
     if price is not None and len(known) == len(usages):
         usd = sum(map(price.of, known))
-        dollars = f"about ${usd:,.2f}"
+        dollars = f"about {write_dollars(usd)}"
         thinking_usd = len(scenarios) * price.of(Usage(0, spec.thinking_tokens))
     if thinking_usd:
-        dollars += f", and up to ${thinking_usd:,.2f} of thought"
+        dollars += f", and up to {write_dollars(thinking_usd)} of thought"
     return Estimate(
         f"The teacher {spec.contender} will be asked for {len(scenarios)} "
         f"{environment.nouns.rollouts}, {dollars}, less what the store keeps.",

@@ -340,6 +340,9 @@ async def test_a_try_after_a_refused_write_pays_for_nothing_again(
         unreachable.setattr(kept._store, "put", refuse)
         await ask(entry(url), environment(documents=ONE), kept)
     await ask(entry(url), environment(documents=ONE), kept)
+    later = KeptRecords(kept._store)
+    await later.open()
+    await ask(entry(url), environment(documents=ONE), later)
     assert len(provider.requests) == 1
 
 

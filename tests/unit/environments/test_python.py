@@ -298,6 +298,8 @@ async def test_a_client_of_another_event_loop_and_an_interrupt_are_explained(
         (AGENT.replace("range(4, 6)", "()"), "'validation'. Have scenarios.split. return"),
         (AGENT.replace('f"game-{seed}"', '"game"'), "two scenarios have the id 'game'"),
         (AGENT.replace('"id": f"game-{seed}", ', ""), "has the id None"),
+        (AGENT.replace('f"game-{seed}", ', "True, "), "has the id True"),
+        (AGENT.replace('f"game-{seed}", ', '"", '), "has the id ''"),
         (AGENT.replace('"seed": seed', '"seed": {1}'), "is not JSON"),
         (AGENT.replace("range(4)", "1 / 0"), r"by zero \(.*, line 8\)\. Have it return a list"),
         (AGENT.replace("return [", "return None\n    return ["), r"not iterable\. Have it return"),

@@ -487,11 +487,14 @@ async def test_a_rollout_that_takes_too_much_is_ended(
     calls: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recorder_module, "_GRACE_S", 0.05)
+    REFUSALS.clear()
+    if act is loops_on:
+        monkeypatch.setattr(recorder_module, "_GRACE_S", 0.05)
     rollout = await play(recorder, act, limits=limits)
     assert isinstance(rollout.score, Unscored) and rollout.score.cause == cause
     assert len(rollout.calls) == calls
-    assert set(REFUSALS) == {410}  # after a 429 some clients would wait for minutes
+    if act is loops:
+        assert REFUSALS == [410]  # after a 429 some clients would wait for minutes
 
 
 @pytest.mark.parametrize("returned", [Score(1.0), Unscored(UNJUDGED, "No judge was asked.")])

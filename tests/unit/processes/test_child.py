@@ -20,8 +20,8 @@ def test_it_is_free_and_none_that_the_kernel_gives_away(monkeypatch: pytest.Monk
 
 async def test_a_child_that_cannot_be_started_leaves_no_descriptor_open(tmp_path: Path) -> None:
     """A start is tried again and again."""
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = set(os.listdir("/proc/self/fd"))
     with pytest.raises(FileNotFoundError):
         async with child_service("m", [], tmp_path / "log", str(tmp_path / "no-python")):
             pass
-    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before

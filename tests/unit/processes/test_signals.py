@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from precis.processes.signals import cancel_on_sigterm
+from precis.processes.signals import as_interrupts, cancel_on_sigterm
 
 
 async def test_a_second_sigterm_does_not_interrupt_the_clean_up() -> None:
@@ -29,3 +29,12 @@ async def test_a_second_sigterm_does_not_interrupt_the_clean_up() -> None:
     finally:
         signal.signal(signal.SIGTERM, before)
     assert cleaned and ended
+
+
+def test_sigterm_interrupts_where_ctrl_c_is_ignored_as_in_a_shell_s_background_job() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt), as_interrupts():
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -112,21 +112,25 @@ async def test_a_flow_that_takes_machines_down_fails_with_the_message_alone(
         assert isinstance(state, State) and state.message == "SkyPilot is not installed."
 
 
-@pytest.mark.parametrize("state", [Cancelling(), Running()])
+@pytest.mark.parametrize("cancelled", ["own", "root", "neither"])
 async def test_a_run_that_a_signal_ends_is_cancelled_only_if_somebody_cancels_it(
-    state: State[Any], monkeypatch: pytest.MonkeyPatch
+    cancelled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def read(_: UUID) -> Any:
-        return SimpleNamespace(state=state)
+    ids = {name: str(uuid4()) for name in ("own", "root")}
+
+    async def read(run_id: UUID) -> Any:
+        return SimpleNamespace(state=states[str(run_id) == ids.get(cancelled)])
 
     @says_why_it_stops
     async def flow() -> object:
         raise TerminationSignal(signal.SIGTERM)
 
+    states: tuple[State[Any], ...] = (Running(), Cancelling())
     client = SimpleNamespace(read_flow_run=read)
     monkeypatch.setattr(tasks.states, "get_client", lambda: nullcontext(client))
-    monkeypatch.setattr(tasks.states, "flow_run", SimpleNamespace(id=str(uuid4())))
-    with nullcontext() if state.is_cancelling() else pytest.raises(TerminationSignal):
+    this = SimpleNamespace(id=ids["own"], root_flow_run_id=ids["root"])
+    monkeypatch.setattr(tasks.states, "flow_run", this)
+    with nullcontext() if cancelled in ids else pytest.raises(TerminationSignal):
         found = await flow()
         assert isinstance(found, State) and found.is_cancelled()
 

@@ -110,7 +110,9 @@ def test_a_prompt_s_tokens_are_its_tools_and_its_messages() -> None:
     resent = calling("press", '{"colour":"red"}', id="2")
     resent["tool_calls"][0]["function"]["parsed_arguments"] = {"colour": "red"}
     called = calling("press", {"colour": "red"})
-    assert prompt_ids([resent], None) == prompt_ids([called], None)
+    parsed = calling("press", {}, id="3")
+    parsed["tool_calls"][0]["function"]["arguments"] = {"colour": "red"}  # as Ollama's clients do
+    assert prompt_ids([resent], None) == prompt_ids([parsed], None) == prompt_ids([called], None)
 
 
 def sample(number: int) -> CallSample:
