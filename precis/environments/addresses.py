@@ -55,7 +55,7 @@ class Sessions:
 
 
 async def _answer_nobody(*_: object) -> Response:
-    """An agent may be killed while it asks."""
+    """Answer a client that has left, such as an agent that was killed while it asked."""
     return Response()
 
 

@@ -259,11 +259,10 @@ class ChatClient:
                 response.status_code, response.headers, response.content, self.endpoint
             )
         except ProviderFailed as error:
+            is_stream = "event-stream" in response.headers.get("content-type", "")
             if error.cause == "rate_limited" or error.retry_after_s is not None:
                 self.limiter.slow_down(error.retry_after_s, turn.started_s)
-            elif response.status_code == 200 and "event-stream" in response.headers.get(
-                "content-type", ""
-            ):
+            elif is_stream and response.status_code == 200:
                 self._count(request.expected, given_up=True)  # billed, though not asked for
             raise
         self.limiter.speed_up()
