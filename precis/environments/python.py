@@ -15,12 +15,11 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import replace
 from importlib.machinery import all_suffixes
 from pathlib import Path
-from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -47,8 +46,6 @@ _OPTIONAL_S = 30 * 60.0
 _SHOWN = 200
 _OF_CHECKOUT = ("bench", "cli", "flows", "tasks", "tests", "tools")
 """The packages beside `precis`, which Python finds before modules of the file's folder."""
-_PARSING = Lock()
-"""Before Python 3.11.8 `ast.parse` fails in two threads at once."""
 
 
 class PythonEnvironment(AgentEnvironment):
@@ -227,8 +224,7 @@ def files_of(path: Path) -> list[Path]:
         if file in trees or not file.is_file() or not file.is_relative_to(folder):
             continue
         try:
-            with _PARSING:
-                trees[file] = ast.parse(file.read_bytes(), str(file))
+            trees[file] = _parse(file)
         except (SyntaxError, ValueError):
             if file == path:
                 raise
@@ -267,6 +263,15 @@ def files_of(path: Path) -> list[Path]:
             ):
                 found += [folder / name for name in _names_in(value, path)]
     return found
+
+
+def _parse(file: Path) -> ast.Module:
+    """Parse a file. Before Python 3.11.8 another thread that parses, as pydantic does while it is
+    imported, may make `ast.parse` fail with SystemError."""
+    for _ in range(20):
+        with suppress(SystemError):
+            return ast.parse(file.read_bytes(), str(file))
+    raise ConfigError(f"{file} can't be parsed beside other threads.", "Try again.")
 
 
 def _names_in(value: ast.expr, path: Path) -> list[str]:

@@ -3,6 +3,7 @@
 `tests/services/test_workers.py` has the cluster.
 """
 
+import ast
 import asyncio
 import os
 import sys
@@ -12,6 +13,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import openai
 import pytest
@@ -63,6 +65,16 @@ def test_the_files_that_it_needs_are_sent(listed: str, tmp_path: Path) -> None:
     found = files_of(tmp_path / "agent.py")
     names = {str(one.relative_to(tmp_path)) for one in found}
     assert names == needed
+
+
+def test_a_parse_that_another_thread_broke_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agent.py").write_text("import beside")
+    (tmp_path / "beside.py").touch()
+    parse = Mock(wraps=ast.parse, side_effect=[SystemError("depth mismatch"), DEFAULT, DEFAULT])
+    monkeypatch.setattr(ast, "parse", parse)
+    assert len(files_of(tmp_path / "agent.py")) == 2
 
 
 def test_several_machines_need_an_address_that_they_reach() -> None:
