@@ -18,6 +18,7 @@ import httpx
 
 from cli import prefect_process as process
 from cli.prefect_settings import find_api_url, secrets_for
+from precis.environments.programs import bypass_proxy
 from precis.errors import ConfigError, PrecisError, without_passwords
 from precis.llm.connections import tls_for
 
@@ -168,13 +169,22 @@ async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
 
 
 def _use(api: str) -> None:
-    """Point this process and its children at a server, with its password or key."""
+    """Point this process and its children at a server, with its password or key. Raises ConfigError
+    if a proxy is set that no client can use."""
+    try:
+        httpx.Client(verify=False).close()
+    except (ImportError, ValueError) as error:  # of SOCKS; each client of Prefect would raise it
+        raise ConfigError(
+            f"A proxy of this shell can't be used: {str(error).rstrip('.')}.",
+            "Unset ALL_PROXY, or name an http:// proxy.",
+        ) from error
     secrets = secrets_for(api)
     password = process.password() if api == process.address() else None
     if password:
         secrets["PREFECT_API_AUTH_STRING"] = password
     # An empty variable keeps Prefect's client from taking that of a file.
     os.environ.update(secrets, PREFECT_API_URL=api)
+    bypass_proxy(os.environ)
 
 
 def _check_found(server: PrefectServer, share: bool, port: int | None) -> None:
@@ -197,6 +207,8 @@ def _running() -> str | None:
 
 def _is_healthy(api: str) -> bool:
     try:
-        return httpx.get(f"{api}/health", timeout=10, verify=tls_for(api)).is_success
+        # It is on this machine, where no proxy from the environment reaches it.
+        health = httpx.get(f"{api}/health", timeout=10, verify=tls_for(api), trust_env=False)
     except httpx.TransportError:
         return False
+    return health.is_success

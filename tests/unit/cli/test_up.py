@@ -20,10 +20,15 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.runner import _state_proposer, _workspace_hook_runner
 from prefect.states import AwaitingRetry, Cancelling, Completed, Crashed
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
 
 from cli import automations, managed_run, pool, prefect_process, prefect_server, up, worker
 from precis.commands.terminal import plain_console
 from precis.errors import ConfigError, PrecisError
+from precis.llm.loop_server import LoopServer
+from precis.processes.child import free_port
 
 
 def test_prefect_s_last_words_come_after_the_end_and_go_to_the_log(tmp_path: Path) -> None:
@@ -114,6 +119,41 @@ def test_a_server_at_the_address_of_our_last_is_ours_unless_others_answer_there(
     monkeypatch.setattr(prefect_server, "check", check)
     server = prefect_server.find_or_start()
     assert (server.ours, server.started) == (not is_of_others, not is_of_others)
+
+
+PROXY = f"http://127.0.0.1:{free_port()}"
+"""Nothing listens there, as at a proxy that does not reach this machine."""
+
+
+@pytest.mark.usefixtures("unset")
+async def test_no_proxy_is_asked_for_the_server_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setenv("HTTP_PROXY", PROXY)
+    monkeypatch.setattr(os, "environ", {**os.environ})  # what it sets is taken back
+    server = LoopServer(Starlette(routes=[Route("/api/health", lambda _: Response())]))
+    await server.start()
+    api = f"http://127.0.0.1:{server.port}/api"
+    try:
+        assert await asyncio.to_thread(prefect_server._is_healthy, api)
+        prefect_server._use(api)
+        assert os.environ["NO_PROXY"] == "127.0.0.1,localhost"
+    finally:
+        await server.stop()
+
+
+@pytest.mark.usefixtures("unset")
+@pytest.mark.parametrize("proxy", ["socks5://me:secret@127.0.0.1:1", "socks://127.0.0.1:1/"])
+def test_a_proxy_that_no_client_can_use_is_said_in_a_sentence(
+    proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second is how a desktop may write it."""
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(ConfigError, match="A proxy of this shell can't be used: ") as raised:
+        prefect_server._use(OWN)
+    assert "secret" not in str(raised.value)
 
 
 @pytest.mark.usefixtures("unset")
