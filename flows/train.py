@@ -44,13 +44,13 @@ async def run_training(
             announce_trained(config)
             store = open_store(config.store).url
             return completed(finished, None, nothing_to_train(finished, config.steps, store))
+        await announce_cost(config, environment)  # while nothing is rented yet
         name = f"{config.model} ({flow_run.id})"
         async with open_run(config, environment, name, launch, start_trainer) as run:
             await show_crashed(run.lease.dead)
             loop = TrainingLoop(run, STAGES)
             await loop.resume()
             idle = nothing_to_train(run.ledger, config.steps, run.store.url)
-            await announce_cost(run)
             await loop.train()
             if config.benchmark:
                 benchmark = benchmark_with(environment, run.trainer)

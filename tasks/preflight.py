@@ -16,7 +16,6 @@ from precis.environments.protocol import Environment
 from precis.errors import ConfigError, JudgeUnavailable
 from precis.training import preflight as training_preflight
 from precis.training.preflight import Preflight
-from precis.training.run import Run
 from tasks.policy import RETRIED, retried, worth_retrying
 from tasks.ui import artifact_key
 
@@ -50,10 +49,7 @@ async def make_checks(preflight: Preflight) -> None:
     raise_failures(rows)
 
 
-@retried("forecast", "forecast of {run.name}")
-async def announce_cost(run: Run) -> None:
-    """Log the forecast of the run's cost: the training service, a teacher, and the judges."""
-    training_preflight.announce_cost(run)
+announce_cost = retried("forecast", "forecast of {config.model}")(training_preflight.announce_cost)
 
 
 async def check_shared_limit(config: RunConfig) -> str:

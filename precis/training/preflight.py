@@ -28,7 +28,7 @@ from precis.store import Store, open_store
 from precis.text import write_dollars
 from precis.trainer.tinker.check import check_service
 from precis.training.fork import origin_of
-from precis.training.run import Run, identity_of
+from precis.training.run import identity_of
 from precis.training.warm_start import teacher_of
 
 _log = logging.getLogger(__name__)
@@ -181,15 +181,15 @@ async def find_finished_run(config: TrainConfig) -> Ledger | None:
     return None if ledger.next_step < plan.steps or plan.validations_left else ledger
 
 
-def announce_cost(run: Run) -> None:
-    """Log the forecast of the run's cost, as far as there is one."""
-    config = run.config
-    at = run.ledger.next_step
-    usd = run.ledger.usd
-    found = list(run.environment.forecasts(config, at))
+async def announce_cost(config: TrainConfig, environment: Environment) -> None:
+    """Log the forecast of what is left of a run to pay for, as far as there is one."""
+    stored = await asyncio.to_thread(find_ledger, open_store(config.store), config.model)
+    at = stored[0].next_step if stored else 0
+    usd = stored[0].usd if stored else 0.0
+    found = list(environment.forecasts(config, at))
     teacher = teacher_of(config)
-    if teacher and run.warm_start and at == 0:
-        found.insert(0, forecast_teacher(teacher, run.environment, run.warm_start.scenarios))
+    if teacher and environment.warm_start and at == 0:
+        found.insert(0, forecast_teacher(teacher, environment, environment.warm_start.scenarios))
     for ahead in found:
         _log.info("%s", ahead)
         usd += ahead.usd or 0.0

@@ -18,7 +18,7 @@ from precis.records.ledger import Ledger
 from precis.rehearsal.judges.judge import lexical_judge
 from tests.services.conftest import Precis
 from tests.services.patience import until
-from tests.services.prefect_api import client_of, logs_of, reached, runs_in
+from tests.services.prefect_api import client_of, logs_of, reached, runs_in, tasks_of
 from tests.support.faulty import FaultyServer
 from tests.support.in_process import in_process
 
@@ -161,6 +161,16 @@ async def test_a_run_at_its_budget_fails_by_that_name_with_what_to_do(
     assert (state.type, state.name) == ("FAILED", "BudgetReached")
     assert state.message.startswith("The run has spent $")
     assert "Raise budget_usd and start it again to continue." in state.message
+    told, rents = names = ["forecast of judged", "start trainer of judged"]
+    with client_of(precis.api) as api:
+        found = await asyncio.to_thread(
+            tasks_of,
+            api,
+            str(state.state_details.flow_run_id),
+            until=lambda tasks: {one["name"] for one in tasks if one["start_time"]} >= {*names},
+        )
+    began = {one["name"]: one["start_time"] for one in found}
+    assert began[told] < began[rents], "what the run will cost is told once a machine costs"
 
 
 async def test_flows_with_one_key_share_its_limit(

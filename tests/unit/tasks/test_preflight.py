@@ -15,7 +15,6 @@ from precis.environments.demonstrations import WarmStart
 from precis.environments.summaries.prompt import scenario_of
 from precis.errors import ConfigError
 from precis.records.documents import Corpus
-from precis.records.ledger import Ledger
 from precis.records.spend import Estimate
 from tasks.benchmark import look_up_run
 from tasks.preflight import announce_cost
@@ -31,6 +30,7 @@ DOCUMENTS = tuple(document(number) for number in range(4))
 async def test_a_budget_that_the_teacher_takes_is_told_not_to_last(
     budget_usd: float,
     lasts: bool,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -38,29 +38,19 @@ async def test_a_budget_that_the_teacher_takes_is_told_not_to_last(
     price = 1_000_000  # a dollar for a token
     teacher = {"model": "m", "prices": (price, price)}
     warm_start = {"source": "teacher", "teacher": teacher}
-    settings = {"store": "s", "budget_usd": budget_usd, "warm_start": warm_start}
-    run: Any = SimpleNamespace(
-        config=TrainConfig.model_validate(settings),
-        ledger=Ledger(model="m", config="c", corpus="d"),
-        environment=summaries(Corpus((), DOCUMENTS), None),
-        warm_start=WarmStart(tuple(map(scenario_of, DOCUMENTS))),
-    )
-    await announce_cost.fn(run)
+    settings = {"store": str(tmp_path), "budget_usd": budget_usd, "warm_start": warm_start}
+    environment = summaries(Corpus((), DOCUMENTS), None)
+    environment.warm_start = WarmStart(tuple(map(scenario_of, DOCUMENTS)))
+    await announce_cost.fn(TrainConfig.model_validate(settings), environment)
     assert ("will not last to the last step" in caplog.text) is not lasts
 
 
 async def test_a_price_that_two_forecasts_lack_is_warned_of_once(
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     unpriced = Estimate("About 8 calls.", None, ("No price is known for m.",))
-    environment = SimpleNamespace(forecasts=lambda config, step: [unpriced, unpriced])
-    run: Any = SimpleNamespace(
-        config=TrainConfig(store="s"),
-        ledger=Ledger(model="m", config="c", corpus="d"),
-        environment=environment,
-        warm_start=None,
-    )
-    await announce_cost.fn(run)
+    environment: Any = SimpleNamespace(forecasts=lambda config, step: [unpriced, unpriced])
+    await announce_cost.fn(TrainConfig(store=str(tmp_path)), environment)
     assert caplog.text.count("No price is known for m.") == 1
 
 
