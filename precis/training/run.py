@@ -14,6 +14,7 @@ from shlex import quote
 
 import art
 
+from precis.cluster.keys import cluster_name
 from precis.config import RunConfig, TrainConfig
 from precis.environment import private_home
 from precis.environments.protocol import Environment
@@ -316,10 +317,13 @@ class Run:
     @property
     def view(self) -> TrainingView:
         """The run's current state, for its report."""
+        logs = str(work_folder(self.config))
+        if self.config.cluster.where == "sky":
+            logs = f"sky logs {cluster_name(self.name, self.store.url)}"
         links = {
             "Store": f"{self.store.url}/{self.name}",
             "All rollouts": f"precis runs rollouts {self.name} --store {quote(self.store.url)}",
-            "Logs of the trainer": str(work_folder(self.config)),
+            "Logs of the trainer": logs,
         }
         if self.wandb and self.wandb.url:
             links["W&B"] = self.wandb.url

@@ -131,6 +131,8 @@ async def test_steps_stand_in_arts_files_once_also_after_a_kill_and_without_a_ri
             await loop.resume()
             await loop.train()
             assert "W&B" not in run.view.links, "nobody has a page without a key"
+            run.config = run.config.model_copy(update={"cluster": ClusterConfig(where="sky")})
+            assert run.view.links["Logs of the trainer"].startswith("sky logs precis-m-")
     assert not (life.work / "wandb").exists()
     assert steps_with("train/reward", life) == [0, 1]
     assert steps_with("val/accuracy", life) == [0, 1, 2]
