@@ -196,7 +196,7 @@ async def _make(
         untried = await maker.untried(texts) if judge_costs else unwritten
         if unwritten:
             typer.echo(forecast_writer(endpoint.model, unwritten, prices))
-        if untried:
+        if untried and judge_costs:
             typer.echo(forecast_judge(judged_by, judge.identity["model"], untried))
         if known := len(texts) - len(untried):
             typer.echo(f"{known:,} of {len(texts):,} documents are paid for already.")

@@ -48,18 +48,16 @@ def forecast(
 def forecast_of(
     config: JudgeConfig, model: str, calls: int, usage: Usage, role: str = "The judge"
 ) -> Estimate:
-    """Return the forecast of this many calls of a judge, with this many tokens."""
+    """Return the forecast of this many calls of a hosted judge, with this many tokens."""
     limits = config.limits
-    minutes = calls * _CALL_S / limits.in_flight / 60
-    if config.provider != "lexical":
-        minutes = max(
-            minutes,
-            calls / limits.requests_per_minute,
-            usage.tokens / limits.tokens_per_minute,
-        )
+    minutes = max(
+        calls * _CALL_S / limits.in_flight / 60,
+        calls / limits.requests_per_minute,
+        usage.tokens / limits.tokens_per_minute,
+    )
     # OpenRouter leaves Gemini's reasoning off by default; Google's own endpoint turns it on.
     no_thought = ("", "none") if config.provider == "openrouter" else ("none",)
-    thinks = config.provider != "lexical" and config.reasoning_effort not in no_thought
+    thinks = config.reasoning_effort not in no_thought
     thinking = ", and what the model thinks on top" if thinks else ""
     dollars = usd(model, usage, prices_of(config))
     cost = "at an unknown price" if dollars is None else f"about {write_dollars(dollars)}"
