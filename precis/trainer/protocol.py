@@ -216,7 +216,7 @@ class _Codec:
     def _decode_items(self, items: Iterable[Json]) -> MessagesAndChoices:
         decoded: list[Any] = []
         for item in items:
-            if "finish_reason" not in item:
+            if "role" in item:  # an agent's message may have a choice's fields, too
                 decoded.append(item)
                 continue
             whole = dict(item)

@@ -79,7 +79,20 @@ def changing_tools() -> list[Call]:
     return [first, then(first, "board 2", "2", [other])]
 
 
-CASES = [(three_turns, 1), (thinking, 2), (sub_agent, 2), (truncated, 1), (changing_tools, 2)]
+def resending_a_finish_reason() -> list[Call]:
+    first = say([user("board 1")], "1", [PLAY])
+    kept = {**first.message, "finish_reason": "stop"}
+    return [first, say([*first.messages, kept, user("board 2")], "2")]
+
+
+CASES = [
+    (three_turns, 1),
+    (thinking, 2),
+    (sub_agent, 2),
+    (truncated, 1),
+    (changing_tools, 2),
+    (resending_a_finish_reason, 2),
+]
 
 
 def group_of(calls: Sequence[Call]) -> art.TrajectoryGroup:
