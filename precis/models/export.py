@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -25,6 +26,7 @@ from precis.models.merge import Proof, merge, verify
 from precis.models.prompt import prompt_of, write_prompt
 from precis.models.record import TrainingRecord
 from precis.models.reference import NamedCheckpoint
+from precis.models.tensors import Weights
 from precis.processes.child import is_running
 from precis.rehearsal.checkpoint_files import POLICY_FILE
 
@@ -73,7 +75,10 @@ def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
     """
     runs_by_itself = os.access(converter, os.X_OK)
     program = [str(converter)] if runs_by_itself else ["python3", str(converter)]
-    options = ["--outfile", str(file), "--outtype", "auto", "--model-name", name]
+    # Named, since its `auto` rounds 32 bits to 16.
+    weights = Weights(merged)
+    kind, _ = Counter(map(weights.type_of, weights.files)).most_common(1)[0]
+    options = ["--outfile", str(file), "--outtype", kind.lower(), "--model-name", name]
     command = [*program, str(merged), *options]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
@@ -171,9 +176,8 @@ def _merge_into(model: NamedCheckpoint, folder: Path, given_base: str, dtype: Dt
             if file.name in _TOKENIZER and not (folder / file.name).exists():
                 shutil.copy(file, folder)
     if dtype == "float32":
-        config = {**base_config(folder), "torch_dtype": "float32"}
-        if "dtype" in config:  # written by transformers 5, it overrides the other
-            config["dtype"] = "float32"
+        # The second is the name since transformers 5, and overrides the first.
+        config = {**base_config(folder), "torch_dtype": "float32", "dtype": "float32"}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     write_prompt(folder, model.record)
     known = {

@@ -129,7 +129,8 @@ def command_for_merged(
     model."""
     served = ["--served-model-name", name, *_tool_calling(folder)]
     command = [*_vllm(str(folder), context_tokens, address), *served]
-    if base_config(folder).get("torch_dtype") != "float32":
+    config = base_config(folder)
+    if "float32" not in (config.get("dtype"), config.get("torch_dtype")):
         return command
     # By default it would round 32 bits to 16, and lose the adapter's precision.
     return [*command, "--dtype", "float32"]

@@ -315,9 +315,9 @@ import sys
 from pathlib import Path
 
 merged, _, out, _, kind, _, name = sys.argv[1:]
-if not (Path(merged) / "model.safetensors").exists() or (kind, name) != ("auto", "mine@1"):
+if not (Path(merged) / "model.safetensors").exists() or name != "mine@1":
     sys.exit("nothing to convert")
-Path(out).write_bytes(b"GGUF")
+Path(out).write_text("GGUF " + kind)
 """
 
 
@@ -329,7 +329,9 @@ def test_gguf_is_made_by_the_converter_with_a_file_for_ollama(
     converter.chmod(converter.stat().st_mode | stat.S_IXUSR)
     asked = ("mine@1", "--format", "gguf", "--base", base, "--converter", converter, "--to")
     export(*asked, tmp_path / "out", store=store)
-    assert (tmp_path / "out" / "mine-1.gguf").read_bytes() == b"GGUF"
+    assert (tmp_path / "out" / "mine-1.gguf").read_text() == "GGUF bf16"
+    export(*asked, tmp_path / "whole", "--dtype", "float32", store=store)
+    assert (tmp_path / "whole" / "mine-1.gguf").read_text() == "GGUF f32"
     modelfile = (tmp_path / "out" / "Modelfile").read_text()
     assert modelfile.startswith("FROM ./mine-1.gguf\n")
     assert "num_ctx 2048" in modelfile

@@ -111,6 +111,9 @@ def test_merged_weights_are_served_from_their_folder_as_they_are(
     shown = words_in(serve(merged, store=store).stdout)
     assert shown[:3] == ["vllm", "serve", str(merged)]
     assert shown[-len(last) :] == last
+    # A base of 32 bits, as newer transformers write it.
+    (merged / "config.json").write_text('{"dtype": "float32"}')
+    assert words_in(serve(merged, store=store).stdout)[-2:] == ["--dtype", "float32"]
 
 
 def test_an_agent_is_served_with_the_calls_of_tools_that_it_was_trained_with(
