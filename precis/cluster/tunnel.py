@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 
 from precis.cluster.api import Log
 from precis.processes.child import free_port
@@ -37,8 +36,7 @@ class Tunnel:
     async def close(self) -> None:
         """Disconnect; idempotent."""
         self._keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._keeping
+        await asyncio.wait({self._keeping})  # this task's own cancellation is not lost
 
     async def _keep(self) -> None:
         drops = 0

@@ -1,5 +1,6 @@
 """The tunnel, over a stand-in for ssh at whose near end the trainer answers by itself."""
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -85,3 +86,14 @@ async def test_a_tunnel_whose_ssh_cannot_be_started_tries_again_and_can_be_close
         await until(lambda: connections(tmp_path), "a tunnel once ssh is there")
     finally:
         await tunnel.close()
+
+
+async def test_a_run_that_is_cancelled_while_its_tunnel_closes_is_cancelled(tmp_path: Path) -> None:
+    tunnel = Tunnel(ssh(tmp_path), 23456, print)
+    await until(lambda: connections(tmp_path), "a tunnel")
+    closing = asyncio.create_task(tunnel.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    await tunnel.close()
