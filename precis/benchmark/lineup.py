@@ -13,9 +13,10 @@ from precis.benchmark.contender import PRESETS, ContenderSpec, hosted_contender,
 from precis.config import BenchmarkConfig
 from precis.environment import Variables
 from precis.environments.protocol import Environment
+from precis.environments.recorder import describe_error
 from precis.errors import ConfigError
 from precis.llm.loop_server import served_completions
-from precis.llm.server import ChatRequest, Completion, callable_tools
+from precis.llm.server import ApiError, ChatRequest, Completion, callable_tools
 from precis.records.ledger import Ledger, load_ledger
 from precis.records.results import TRAINED
 from precis.rehearsal.checkpoint_files import POLICY_FILE
@@ -71,7 +72,15 @@ async def serve_baselines(
         )
 
     async def complete(request: ChatRequest) -> Completion:
-        return await known[request.model](request)
+        try:
+            found = await known[request.model](request)
+            if not isinstance(found, Completion):
+                raise TypeError(f"it returned a {type(found).__name__}, not a Completion")
+        except ApiError:
+            raise
+        except Exception as error:  # of the agent's file
+            raise ApiError(400, describe_error(error), "baseline_failed") from error
+        return found
 
     in_flight = config.rollouts.in_flight
     async with served_completions(complete, lambda: list(names)) as (url, key):

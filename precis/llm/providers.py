@@ -25,7 +25,7 @@ class Endpoint:
     base_url: str
     model: str
     api_key: str = field(repr=False)
-    key_variable: str = "JUDGE_API_KEY"
+    key_variable: str = ""
     role: str = "judge"
 
 

@@ -58,7 +58,7 @@ async def adapter_policy(
     """Yield the greedy policy of an adapter, such as `rehearsal@7`, and close its connections after
     the block. Its retries are those of a benchmark of the same checkpoint."""
     url = str(client.base_url).rstrip("/")
-    endpoint = Endpoint(url, model, client.api_key, key_variable="", role=f"policy {model}")
+    endpoint = Endpoint(url, model, client.api_key, role=f"policy {model}")
     settings = OwnServer(
         without_quota(config.in_flight), OWN_CALL_TIMEOUT_S, tries_max=1 + client.max_retries
     )

@@ -72,7 +72,7 @@ async def asked(scripted: ScriptedPolicy, **changes: Any) -> AsyncIterator[Polic
     async with (
         serving(completions_app(scripted, lambda: [MODEL], "the-key")) as url,
         ChatClient(
-            Endpoint(f"{url}/v1", MODEL, "the-key", key_variable="", role=f"policy {MODEL}"),
+            Endpoint(f"{url}/v1", MODEL, "the-key", role=f"policy {MODEL}"),
             OwnServer(limits, 20.0),
             prices={},
         ) as client,

@@ -182,6 +182,27 @@ async def test_a_baseline_that_is_called_like_a_hosted_model_is_refused_before_a
             await serve_others(run).__aenter__()
 
 
+async def test_a_baseline_that_fails_leaves_its_rollouts_unscored_and_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = f"""{TEXT_ALONE}
+async def fails(asked):
+    return dict()["heads"]
+
+async def says(asked):
+    return "heads"
+
+def baselines():
+    return dict(fails=fails, says=says)
+"""
+    async with opened(benchmark_of(tmp_path, source)) as run, serve_others(run) as others:
+        for one in others[:2]:
+            await measure_contender(run, one)
+    assert f"(400: KeyError: 'heads' ({tmp_path}/agent.py, line 11))." in caplog.text
+    assert "(400: TypeError: it returned a str, not a Completion)." in caplog.text
+    assert "API_KEY" not in caplog.text
+
+
 async def test_a_benchmark_names_whom_it_could_not_measure_and_fails_without_anybody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

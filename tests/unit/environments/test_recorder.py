@@ -219,7 +219,7 @@ async def answering(choice: dict[str, Any]) -> AsyncIterator[Policy]:
 
     app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"])])
     with served(app) as url:
-        endpoint = Endpoint(f"{url}/v1", MODEL, "the-key", key_variable="", role="policy")
+        endpoint = Endpoint(f"{url}/v1", MODEL, "the-key", role="policy")
         settings = OwnServer(without_quota(1), 20.0, tries_max=1)
         async with ChatClient(endpoint, settings, prices={}) as client:
             yield Policy(client, LIMITS, {}, step=3, trained=True)

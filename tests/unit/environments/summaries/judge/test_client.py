@@ -79,7 +79,8 @@ async def judge_of(
         defaults = {"provider": "url", "base_url": url, "model": "m", "backoff_s": 0.001}
         defaults["prices"] = {"m": (1.0, 10.0)}
         config = JudgeConfig.model_validate(defaults | settings)
-        async with JudgeClient(Endpoint(url, "m", "sk-secret-key"), config, cache=cache) as client:
+        endpoint = Endpoint(url, "m", "sk-secret-key", "JUDGE_API_KEY")
+        async with JudgeClient(endpoint, config, cache=cache) as client:
             yield client, scripted
 
 
