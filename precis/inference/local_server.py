@@ -76,14 +76,6 @@ async def serve_model(
         yield started
 
 
-async def can_serve(model: NamedCheckpoint) -> bool:
-    """Return whether a server of this machine has an adapter, or can be started for it."""
-    for up in own_servers():
-        if not await _why_unfit(up, model.serving_name):
-            return True
-    return not await _find_lacking()
-
-
 async def choose_model(
     store: Store, name: str, fits: Callable[[NamedCheckpoint], bool], none: StoreError
 ) -> NamedCheckpoint:
@@ -102,8 +94,11 @@ async def choose_model(
             continue
         if not fits(found):
             continue
-        if found.kind == "policy" or await can_serve(found):
+        if found.kind == "policy" or not await _find_lacking():
             return found
+        for up in own_servers():
+            if not await _why_unfit(up, found.serving_name):
+                return found
         unusable.append(found)
     if unusable:
         return unusable[0]

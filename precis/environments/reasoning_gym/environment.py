@@ -110,7 +110,8 @@ class ReasoningGym(AgentEnvironment):
         )
         metrics = {"turns": 1.0, "illegal": 0.0}
         try:
-            said = await self._puzzles.call("answer_in", reply.choices[0].message.content or "")
+            text = reply.choices[0].message.content or ""
+            said = await self._puzzles.call("extract_answer", text)
             if said is None:
                 return Score(0.0, False, {**metrics, "illegal": 1.0})
             reward = await self._call("score", scenario["place"], said)
@@ -141,23 +142,19 @@ class ReasoningGym(AgentEnvironment):
         return await self._puzzles.call(function, *self._asked, place, *given)
 
     async def _solve(self, request: ChatRequest) -> Completion:
-        place = self._places.get(request.messages[-1]["content"])
-        known = None
-        if place is not None:
-            known = await self._call("answer", place)
-        if known is None:
-            raise ApiError(400, "The generator gives no answer to this.", "no_answer")
-        return Completion("solver", [Choice(f"<answer>{known}</answer>")])
+        return await self._answer("solver", self._places.get(request.messages[-1]["content"]))
 
     async def _guess(self, request: ChatRequest) -> Completion:
         """Answer with another question's answer."""
         drawn = zlib.crc32(str(request.messages[-1]["content"]).encode())
         others = self._scenarios["train"]
-        place = others[drawn % len(others)]["place"]
-        known = await self._call("answer", place)
+        return await self._answer("random", others[drawn % len(others)]["place"])
+
+    async def _answer(self, name: str, place: int | None) -> Completion:
+        known = None if place is None else await self._call("answer", place)
         if known is None:
-            raise ApiError(400, "The generator gives no answers of its own.", "no_answer")
-        return Completion("random", [Choice(f"<answer>{known}</answer>")])
+            raise ApiError(400, "The generator gives no answer to this.", "no_answer")
+        return Completion(name, [Choice(f"<answer>{known}</answer>")])
 
 
 def load_reasoning_gym(settings: ReasoningGymSettings) -> ReasoningGym:

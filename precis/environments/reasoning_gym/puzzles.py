@@ -11,7 +11,7 @@ from typing import Any
 
 import reasoning_gym
 from reasoning_gym.factory import DATASETS
-from reasoning_gym.utils import extract_answer
+from reasoning_gym.utils import extract_answer as extract_answer  # called like those below
 
 _MADE_OF_OTHERS = "composite"
 
@@ -29,12 +29,6 @@ def questions(name: str, given: dict[str, Any], seed: int, first: int, count: in
 def answer(name: str, given: dict[str, Any], seed: int, place: int) -> str | None:
     known = _puzzle(name, json.dumps(given), seed, place)["answer"]
     return None if known is None else str(known)
-
-
-def answer_in(text: str) -> str | None:
-    """Return the last text between <answer> and </answer>, or None."""
-    found: str | None = extract_answer(text)
-    return found
 
 
 def score(name: str, given: dict[str, Any], seed: int, place: int, said: str | None) -> float:
