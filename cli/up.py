@@ -130,6 +130,9 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     console.print(f"  export PREFECT_API_URL={server.api}")
     if server.show_password:
         console.print(f'  export PREFECT_API_AUTH_STRING="$({server.show_password})"')
+    direct = os.environ.get("NO_PROXY")  # set where there is a proxy
+    if direct:
+        console.print(f"  export NO_PROXY={shlex.quote(direct)}")
     console.print("  prefect deployment run 'train/rehearsal'\n  precis runs")
     and_server = " and the server" if server.started else ""
     console.print(f"\nCtrl-C waits for the current runs, and then stops the worker{and_server}.")

@@ -145,6 +145,25 @@ async def test_no_proxy_is_asked_for_the_server_of_this_machine(
 
 
 @pytest.mark.usefixtures("unset")
+def test_another_terminal_is_told_to_ask_no_proxy_either(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def answer(*_: object) -> list[UUID]:
+        return []
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    monkeypatch.setattr(prefect_server, "check", answer)
+    for name in ("ensure", "paused", "pause", "deployments"):
+        monkeypatch.setattr(pool, name, answer)
+    monkeypatch.setattr(automations, "active", answer)
+    monkeypatch.setattr(up, "on_postgres", lambda: False)
+    monkeypatch.setattr(up, "deploy", lambda: None)
+    server: Any = SimpleNamespace(wait=answer, ui="", api=OWN, show_password=None, started=False)
+    up._stand_up(server, plain_console(), None)
+    assert "  export NO_PROXY=127.0.0.1,localhost\n" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("unset")
 @pytest.mark.parametrize("proxy", ["socks5://me:secret@127.0.0.1:1", "socks://127.0.0.1:1/"])
 def test_a_proxy_that_no_client_can_use_is_said_in_a_sentence(
     proxy: str, monkeypatch: pytest.MonkeyPatch
