@@ -175,7 +175,7 @@ def push(
 def _push_folder(folder: Path, repo: str, token: str, private: bool, message: str) -> str:
     """Upload a folder to a model's repository, created if missing; return the commit's address.
 
-    `private` applies to a created one. Raises ModelError if the Hub refuses or does not answer.
+    `private` makes it private first. Raises ModelError if the Hub refuses or does not answer.
     """
     import httpx
     from huggingface_hub import HfApi
@@ -187,6 +187,8 @@ def _push_folder(folder: Path, repo: str, token: str, private: bool, message: st
     try:
         # Without --private the owner's default applies.
         api.create_repo(repo, private=private or None, exist_ok=True)
+        if private:  # it may have been there, and public
+            api.update_repo_settings(repo, private=True)
         commit = api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message)
     except HfHubHTTPError as error:
         status = error.response.status_code

@@ -43,6 +43,7 @@ class HubServer:
             routes=[
                 Route("/api/repos/create", self._create, methods=["POST"]),
                 Route("/api/validate-yaml", self._validate, methods=["POST"]),
+                Route(f"/api/models/{repo}/settings", self._settings, methods=["PUT"]),
                 Route(f"/api/models/{repo}/preupload/main", self._preupload, methods=["POST"]),
                 Route(f"/{repo}.git/info/lfs/objects/batch", self._batch, methods=["POST"]),
                 Route("/objects/{oid}", self._put, methods=["PUT"]),
@@ -57,10 +58,16 @@ class HubServer:
         name = f"{asked['organization']}/{asked['name']}"
         if asked["organization"] == "somebody-else":
             return JSONResponse({"error": "Not yours."}, 403)
+        url = f"{request.base_url}{name}"
         if name in self.repos:
-            return JSONResponse({"error": "You already created this."}, 409)
+            return JSONResponse({"error": "You already created this.", "url": url}, 409)
         self.repos[name] = asked.get("visibility") == "private"
-        return JSONResponse({"url": f"{request.base_url}{name}"})
+        return JSONResponse({"url": url})
+
+    async def _settings(self, request: Request) -> Response:
+        repo = "{owner}/{name}".format(**request.path_params)
+        self.repos[repo] = (await request.json())["visibility"] == "private"
+        return JSONResponse({})
 
     async def _validate(self, request: Request) -> Response:
         head = (await request.json())["content"].split("---\n")[1]

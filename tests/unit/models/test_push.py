@@ -120,6 +120,9 @@ def test_an_adapter_goes_up_with_its_prompt_and_a_card_that_says_how_sure_its_fi
     text = hub.files["me/early", "README.md"].decode()
     assert "No benchmark of this checkpoint was made. Its held-out accuracy: 60.0%" in text
     assert "trained by GRPO for 1 step." in text
+    assert not hub.repos["me/early"]
+    push("mine", "--repo", "me/early", "--private", store=store, hub=address)
+    assert hub.repos["me/early"], "the weights went to a public repository"
 
 
 def test_no_path_of_this_machine_goes_up(hub: HubServer, address: str, tmp_path: Path) -> None:
