@@ -194,8 +194,7 @@ class Session:
         payload["model"] = policy.client.endpoint.model
         # vLLM refuses a limit beyond its context, and without one uses the rest of it: an adapter's
         # context is mostly shorter than a rollout's limit.
-        is_bounded = wanted or policy.step is None
-        if is_bounded and "max_completion_tokens" not in policy.parameters:
+        if wanted or policy.step is None:
             payload["max_tokens"] = min(wanted or tokens_left, tokens_left)
         payload.update(policy.parameters)
         if policy.seed_of is not None:
@@ -213,8 +212,7 @@ class Session:
         asked_at = time.time()
         # The rollout's own deadline comes first.
         deadline = Deadline(2 * self._policy.limits.deadline_s)
-        limit = payload.get("max_completion_tokens") or payload.get("max_tokens") or 0
-        request = CompletionRequest(payload, Usage(prompt_tokens, int(limit)))
+        request = CompletionRequest(payload, Usage(prompt_tokens, payload.get("max_tokens", 0)))
         try:
             reply = await self._policy.client.complete(request, deadline, self._check)
         except PrecisError as error:
