@@ -180,21 +180,21 @@ class Lease:
     async def _write(self, holder: Holder) -> None:
         await asyncio.to_thread(self._stored.write, holder.model_dump_json().encode())
 
-    async def _keep(self) -> None:
-        """Renew until lost; a store that can't be reached is asked again."""
-        while not self._lost:
+    async def _keep(self, stop: Callable[[], bool]) -> bool:
+        """Renew until lost; `stop` a holder that has not found out itself, and return whether."""
+        while True:
             # Three times in its term: one renewal, or two, may fail without losing it.
             await asyncio.sleep(self._ttl.total_seconds() / 3)
+            if self._lost:
+                return False
             try:
                 await self.check()
-            except LeaseLost as error:
-                _log.error("%s", error)
+            except LeaseLost:
+                return stop()
             except StoreError as error:
                 _log.warning("The lease on %r could not be renewed: %s", self._model, error)
 
     async def _release(self) -> None:
-        if self._lost:
-            return
         try:
             async with self._writing:
                 await self._advance(released=True)
@@ -218,7 +218,8 @@ async def leased(
     remedy: str = "",
     now: Clock = lambda: datetime.now(UTC),
 ) -> AsyncIterator[Lease]:
-    """Hold the lease on a model while the block lasts; a LeaseHeld says who else does.
+    """Hold the lease on a model while the block lasts; a LeaseHeld says who else does. A block that
+    lasts after the lease is lost is cancelled, and a LeaseLost raised in its place.
 
     Args:
         run: this run's name in another run's refusal.
@@ -246,9 +247,16 @@ async def leased(
             # One that is taken over may have been renewed in between: then again.
             if not (takes_over and winner and holder and winner.id == holder.id):
                 raise _refusal(winner, model, remedy) from error
-    keeping = asyncio.create_task(lease._keep())
+    holding = asyncio.current_task()
+    assert holding is not None
+    keeping = asyncio.create_task(lease._keep(holding.cancel))
     try:
         yield lease
+    except asyncio.CancelledError:
+        was_stopped = keeping.done() and keeping.result()
+        if lease._lost and was_stopped and not holding.uncancel():
+            raise lease._lost from None
+        raise
     finally:
         # No renewal may come after the release, which would bring the lease back to life.
         keeping.cancel()

@@ -83,8 +83,7 @@ async def begin_from_origin(run: Run) -> None:
     ledger = run.ledger
     if wanted is None:
         return
-    begun = await asyncio.to_thread(committed_steps, run.store, run.name)
-    if begun:
+    if await asyncio.to_thread(committed_steps, run.store, run.name):
         return
     if ledger.origin is None:
         origin = await asyncio.to_thread(origin_of, run.store, wanted)

@@ -67,6 +67,34 @@ async def test_who_renews_all_the_time_can_be_taken_over(tmp_path: Path) -> None
     assert store.renewals == 0
 
 
+async def test_who_is_taken_over_stops_at_once_whatever_it_waits_for(store: FolderStore) -> None:
+    """Not at its next write: until then it pays for rollouts, and its trainer is in the way."""
+    with pytest.raises(LeaseLost, match="taken over by the run second"):
+        async with (
+            leased(store, "m", "first", ttl_s=0.06) as first,
+            leased(store, "m", "second", take_over=True),
+        ):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0.05)  # which cleaning up may take
+                assert await first.is_lost()
+
+
+async def test_who_is_cancelled_is_cancelled_though_its_lease_is_lost(store: FolderStore) -> None:
+    async def hold() -> None:
+        async with leased(store, "m", "first"), leased(store, "m", "second", take_over=True):
+            held.set()
+            await asyncio.Event().wait()
+
+    held = asyncio.Event()
+    holding = asyncio.create_task(hold())
+    await held.wait()
+    holding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await holding
+
+
 async def test_a_run_that_has_taken_over_meanwhile_is_no_earlier_attempt(tmp_path: Path) -> None:
     since = datetime.now(UTC)
     attempt, other = (this_process(run, since, timedelta(minutes=1)) for run in ("run", "other"))
