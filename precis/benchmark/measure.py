@@ -19,6 +19,7 @@ from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, UnusableRun
 from precis.llm.concurrency import run_for_each
+from precis.models.record import code_commit
 from precis.records.ledger import find_ledger, load_ledger
 from precis.records.nouns import Figure, default_figure
 from precis.records.questions import questions_of
@@ -112,6 +113,7 @@ def results_of(
     identity = environment.identity
     # An agent that counts its successes is measured by its reward on a night without any.
     by = "" if figures else f"by {figure.name}"
+    version = code_commit() or __version__
     rows: list[Row] = []
     sampled: list[Row] = []
     questions = []
@@ -124,7 +126,7 @@ def results_of(
             protocol=", ".join(filter(None, (environment.rules, by))),
             prompts_digest=identity.get("prompts", ""),
             corpus_digest=environment.digest,
-            code_version=__version__,
+            code_version=version,
             night=began,
             parameters=json.dumps(spec.parameters, sort_keys=True),
         )

@@ -19,7 +19,6 @@ from precis.models.adapter import name_base
 from precis.models.base import HUB_NAME
 from precis.models.card import base_of, card_of, newest_benchmark
 from precis.models.export import Dtype, Format, export_model
-from precis.models.merge import Proof
 from precis.models.prompt import parser_in
 from precis.models.reference import NamedCheckpoint, Reference, find_model
 from precis.models.serving import (
@@ -88,7 +87,14 @@ def export(
                 f"Verified: {proof.merged} tensors are base + adapter, to the nearest number of "
                 f"their type, and {proof.equal} are the base's own."
             )
-        _warn_of_rounding(proof)
+            if proof.kept is None:
+                warn("The adapter adds nothing yet: these weights are the base model's.")
+            elif proof.kept < _KEPT_MIN:
+                warn(
+                    f"Only {proof.kept:.0%} of what the adapter adds is left in 16 bits, since it "
+                    "is small beside the base's weights: take --dtype float32, or serve the "
+                    "adapter itself."
+                )
 
 
 @app.command()
@@ -240,18 +246,6 @@ def _find_or_show_key() -> str:
 def _say_how_to_ask(name: str, address: ServerAddress, is_agent: bool) -> None:
     command = "play AGENT.py" if is_agent else "summarize FILE"
     note(f"Then: precis {command} --url {address.url} --model {name}")
-
-
-def _warn_of_rounding(proof: Proof | None) -> None:
-    if proof is None:
-        return
-    if proof.kept is None:
-        warn("The adapter adds nothing yet: these weights are the base model's.")
-    elif proof.kept < _KEPT_MIN:
-        warn(
-            f"Only {proof.kept:.0%} of what the adapter adds is left in 16 bits, since it is small "
-            "beside the base's weights: take --dtype float32, or serve the adapter itself."
-        )
 
 
 def _find(name: str, step: str, store: str) -> NamedCheckpoint:

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from precis import __version__
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import hosted_contender
 from precis.benchmark.lineup import RANDOM, play_randomly
@@ -23,6 +24,7 @@ from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, RolloutError
 from precis.llm.budget import Budget
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
+from precis.models.record import code_commit
 from precis.records.nouns import REWARD, Figure
 from precis.records.results import scan_results
 from precis.report.benchmark_view import Benchmark
@@ -121,6 +123,7 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
 
     measured = results_of([(spec, attempts)], game, "a-night", NOW, None)
     assert len(measured.frame) == BOARDS
+    assert set(measured.frame["code_version"]) == {code_commit() or __version__}
     assert sorted(measured.attempts["attempt"].unique()) == [1, 2, 3, 4]
     for rows, temperature in ((measured.frame, 0.0), (measured.attempts, 1.0)):
         (sent,) = rows["parameters"].unique()
