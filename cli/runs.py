@@ -115,7 +115,7 @@ def show(
         if len(run.ledger.steps) > last:
             echo(f"The newest {last} of {len(run.ledger.steps)} steps; --last lists more.")
         echo("")
-        _print_table(checkpoints_table(checkpoints))
+        _print_table(checkpoints_table(checkpoints, read=verify))
 
 
 @app.command("export")

@@ -121,11 +121,12 @@ def steps_table(ledger: Ledger, last: int) -> Table:
     return table
 
 
-def checkpoints_table(checkpoints: Sequence[StoredCheckpoint]) -> Table:
-    """Return each checkpoint with its size and its missing files."""
+def checkpoints_table(checkpoints: Sequence[StoredCheckpoint], *, read: bool) -> Table:
+    """Return each checkpoint with its size and its missing files; with `read` these were compared
+    with the manifest, not only their sizes."""
     table: Table = [("checkpoint", "MB", "")]
+    sound = "whole" if read else "all files there, unread"
     for one in checkpoints:
-        sound = "whole" if one.read else "all files there, unread"
         table.append((str(one.step), f"{one.bytes / _MB:,.3f}", one.damage or sound))
     return table
 

@@ -95,13 +95,11 @@ class StoredCheckpoint:
 
     Attributes:
         damage: a sentence on what it lacks; empty where nothing was found.
-        read: its files' contents were compared with the manifest, not only their sizes.
     """
 
     step: int
     bytes: int
     damage: str
-    read: bool
 
 
 def list_runs(
@@ -168,7 +166,7 @@ def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[St
                 verify(store, checkpoint)
         except CorruptCheckpoint as error:
             damage = str(error)
-        return StoredCheckpoint(step, sum(sizes[key] for key in begun[step]), damage, read)
+        return StoredCheckpoint(step, sum(sizes[key] for key in begun[step]), damage)
 
     with ThreadPoolExecutor(1 if read else REQUESTS_AT_ONCE) as threads:
         return list(threads.map(describe, begun))

@@ -317,14 +317,13 @@ class Run:
     @property
     def view(self) -> TrainingView:
         """The run's current state, for its report."""
-        logs = str(work_folder(self.config))
-        if self.config.cluster.where == "sky":
-            logs = f"sky logs {cluster_name(self.name, self.store.url)}"
         links = {
             "Store": f"{self.store.url}/{self.name}",
             "All rollouts": f"precis runs rollouts {self.name} --store {quote(self.store.url)}",
-            "Logs of the trainer": logs,
+            "Logs of the trainer": str(work_folder(self.config)),
         }
+        if self.config.cluster.where == "sky":
+            links["Logs of the trainer"] = f"sky logs {cluster_name(self.name, self.store.url)}"
         if self.wandb and self.wandb.url:
             links["W&B"] = self.wandb.url
         environment = self.environment
