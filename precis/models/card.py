@@ -122,9 +122,9 @@ def _use(model: NamedCheckpoint) -> str:
     if model.is_agent:
         options = f" --enable-auto-tool-choice --tool-call-parser {prompt['tool_call_parser']}"
     asked = (
-        "## Use\n\nvLLM serves it beside its base model "
-        f"(`--enable-lora --lora-modules{options}`).\n\nAsk it as it was asked in training, or it "
-        "is worth little: greedily (temperature 0), with "
+        "## Use\n\nvLLM serves it beside its base model (`--generation-config vllm --enable-lora "
+        f"--lora-modules{options}`).\n\nAsk it as it was asked in training, or it is worth "
+        "little: greedily (temperature 0), with "
     )
     if model.is_agent:
         return (

@@ -97,7 +97,9 @@ def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
 def write_modelfile(folder: Path, file: str, record: TrainingRecord | None) -> None:
     """Write Ollama's Modelfile: the prompt and the sampling parameters."""
     context = (record.tokens_max if record else None) or 4096
-    content = f"FROM ./{file}\nPARAMETER temperature 0\nPARAMETER num_ctx {context}\n"
+    # By default Ollama penalizes repetition.
+    content = f"FROM ./{file}\nPARAMETER temperature 0\nPARAMETER repeat_penalty 1\n"
+    content += f"PARAMETER num_ctx {context}\n"
     messages = prompt_of(record).get("messages")  # an agent has its own
     if messages:
         content += f'SYSTEM """{messages[0]["content"]}"""\n'

@@ -216,7 +216,9 @@ def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, k
 
 def _vllm(model: str, context_tokens: int, address: ServerAddress) -> list[str]:
     where = ["--host", address.host, "--port", str(address.port)]
-    return ["vllm", "serve", model, "--max-model-len", str(context_tokens), *where]
+    # By default it would sample by the base's own file, with a penalty that training had not.
+    sampling = ["--generation-config", "vllm"]
+    return ["vllm", "serve", model, "--max-model-len", str(context_tokens), *sampling, *where]
 
 
 def _listener(address: ServerAddress) -> socket.socket:

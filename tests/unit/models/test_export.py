@@ -334,7 +334,7 @@ def test_gguf_is_made_by_the_converter_with_a_file_for_ollama(
     assert (tmp_path / "whole" / "mine-1.gguf").read_text() == "GGUF f32"
     modelfile = (tmp_path / "out" / "Modelfile").read_text()
     assert modelfile.startswith("FROM ./mine-1.gguf\n")
-    assert "num_ctx 2048" in modelfile
+    assert "temperature 0\nPARAMETER repeat_penalty 1\nPARAMETER num_ctx 2048\n" in modelfile
     assert summary_messages("", 120)[0]["content"] in modelfile
     failures = [
         (f"{sys.executable}\nraise SystemExit('It is not supported')", "It is not supported"),

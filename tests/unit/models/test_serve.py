@@ -67,6 +67,7 @@ def test_an_adapter_is_served_beside_its_base(
     folder = Path(command[-1].partition("=")[2])
     assert command == [
         *("vllm", "serve", "owner/tiny", "--max-model-len", "2048"),
+        *("--generation-config", "vllm"),
         *("--host", "127.0.0.1", "--port", "8000"),
         *("--enable-lora", "--max-lora-rank", "16", "--lora-modules", f"mine@1={folder}"),
     ]
@@ -181,6 +182,7 @@ def test_vllm_is_started_found_by_summarize_and_ended(
         *before, modules = json.loads(Path(f"{vllm}.argv").read_text())
         assert before == [
             *("serve", "owner/tiny", "--max-model-len", "2048"),
+            *("--generation-config", "vllm"),
             *("--host", "127.0.0.1", "--port", str(port)),
             *("--enable-lora", "--max-lora-rank", "16", "--lora-modules"),
         ]
