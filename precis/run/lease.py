@@ -76,7 +76,7 @@ class Holder(Record):
 
 
 def this_process(run: str, now: datetime, ttl: timedelta) -> Holder:
-    """This process as the holder of a lease taken now."""
+    """Return this process as the holder of a lease taken now."""
     process = find_process(os.getpid())
     return Holder(
         run=run,

@@ -114,8 +114,8 @@ class Event(Record):
 
 
 def encode_groups(groups: Iterable[art.TrajectoryGroup]) -> list[Json]:
-    """Groups as JSON; a RolloutError says that a reward is not a finite number, which JSON can't
-    carry."""
+    """Return groups as JSON. Raises RolloutError for a reward that is not a finite number, which
+    JSON can't carry."""
     encoded = []
     for group in groups:
         codec = _Codec()

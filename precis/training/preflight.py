@@ -64,7 +64,7 @@ class Preflight:
         return rows
 
     def checks(self) -> dict[str, Check]:
-        """The checks by their names in the table; all can run at the same time."""
+        """Map the names in the table to checks that can all run at the same time."""
         trainer = self.config.trainer
         checks: dict[str, Check] = {
             self._environment.nouns.scenarios: self.scenarios,

@@ -39,7 +39,7 @@ def scenario_of(document: Document) -> Scenario:
 
 def summary_messages(text: str, words_max: int = WORDS_MAX) -> list[dict[str, str]]:
     """Return the chat messages that ask for a summary of a document. Nothing in the text can end
-    the document: `</document>` becomes `<\\/document>`, which `request_in` undoes."""
+    the document: each end tag in it gets a backslash, which `request_in` removes."""
     request = f"Summarize this document in at most {words_max} words. Answer with the summary only."
     # One more backslash in every end tag in the text, even an escaped one.
     escaped = _END.sub(r"<\\\1", text)

@@ -72,7 +72,7 @@ def _characters(text: str) -> int:
 
 
 def _letters_by_script(text: str) -> Counter[str]:
-    """Count letters by script, the first word of their Unicode names: LATIN, CYRILLIC, CJK, …"""
+    """Count letters by script, the first word of their Unicode names, such as LATIN or CJK."""
     counts: Counter[str] = Counter()
     for letter, count in Counter(text).items():
         if letter.isalpha():

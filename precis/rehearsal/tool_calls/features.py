@@ -1,5 +1,6 @@
-"""The features of an option, independent of the tools' subject. An option's score is the sum of its
-groups' means; each feature has a weight by its hash:
+"""The features of an option, independent of the tools' subject.
+
+An option's score is the sum of its groups' means; each feature has a weight by its hash:
 
 - memorized: the last message's words at their places, and pairs of them, with the whole option;
 - so far: the turn, the last call, how often this one was made, and the last message's first words,

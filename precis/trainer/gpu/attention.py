@@ -162,7 +162,7 @@ class _Flash(torch.autograd.Function):  # type: ignore[misc]
 
 
 def _flash_options(parts: Parts) -> tuple[Any, ...]:
-    """Ends of queries and keys, the longest of each, no dropout, and a query sees no later key."""
+    """Return the ends of queries and keys, their longest, no dropout, and that no key is later."""
     longest, longest_seen = max(parts.lengths), max(parts.seen_lengths)
     return parts.ends, parts.seen_ends, longest, longest_seen, 0.0, True
 

@@ -42,7 +42,7 @@ def _add_adapter(  # type: ignore[no-untyped-def]
     tokens_block: tl.constexpr,
     width_block: tl.constexpr,
 ):
-    """out = both[:, :width] + both[:, width:] @ b.T, of a block of tokens and outputs."""
+    """Compute both[:, :width] + both[:, width:] @ b.T of a block of tokens and outputs."""
     column = tl.program_id(0) * width_block + tl.arange(0, width_block)
     row = (tl.program_id(1) * tokens_block + tl.arange(0, tokens_block)).to(tl.int64)
     part = tl.arange(0, rank)
