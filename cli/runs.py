@@ -255,10 +255,9 @@ def delete_run(
 ) -> None:
     """Delete a run for good: in the store, in Prefect and on this machine, once you agree."""
     with sentences():
-        from cli.deletion import delete_from_prefect
+        from cli.deletion import delete, delete_from_prefect
         from precis.run.overview import sizes_of_run
         from precis.text import count_of
-        from precis.training.deletion import delete
 
         at = _open(store, model)
         sizes = sizes_of_run(at, model)

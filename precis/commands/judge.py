@@ -4,22 +4,12 @@ import sqlite3
 from pathlib import Path
 from typing import Annotated
 
-import polars as pl
 import typer
 
 from precis.commands.terminal import fail, sentences
-from precis.environment import Variables
-from precis.environments.summaries.judge.audit import (
-    as_sheet,
-    check_sheet,
-    draw_samples,
-    report_on_sheet,
-)
-from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
 from precis.errors import ConfigError
-from precis.records.questions import read_answers
-from precis.statistics.standings import contenders, rows_by
 
+# The shell's completion imports this module at every Tab, so a command does its own imports.
 _MIB = 2**20
 
 app = typer.Typer(no_args_is_help=True, help="The judge's cache, and an audit of its verdicts.")
@@ -32,6 +22,9 @@ def cache(
     ] = None,
 ) -> None:
     """Show the size of the judge's cache, or prune it."""
+    from precis.environment import Variables
+    from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
+
     with sentences():
         file = Variables().home / CACHE_FILE
         if not file.exists():
@@ -68,25 +61,31 @@ def audit(
     Once the sheet is filled in, --filled reports how far judge and person agree, and the accuracy
     that follows.
     """
+    import polars as pl
+
+    from precis.environments.summaries.judge import audit as sheets
+    from precis.records.questions import read_answers
+    from precis.statistics.standings import contenders, rows_by
+
     sheet = out or results[0].parent / "judge-audit.csv"
     with sentences():
         # A file may be given twice, or with a copy.
         rows = pl.concat(list(map(read_answers, results))).unique(maintain_order=True)
         if filled is not None:
-            typer.echo(report_on_sheet(rows, filled))
+            typer.echo(sheets.report_on_sheet(rows, filled))
             return
         if contender:
             known = {str(one): one for one in contenders(rows)}
             if contender not in known:
                 raise ConfigError(f"--contender {contender!r} is none of {', '.join(known)}.")
             rows = rows_by(rows, known[contender])
-        chosen = draw_samples(rows, samples, seed)
+        chosen = sheets.draw_samples(rows, samples, seed)
         if not chosen:
             raise ConfigError("These results hold no verdict of a judge: nothing to audit.")
-        check_sheet(sheet, chosen)
+        sheets.check_sheet(sheet, chosen)
         if sheet.exists():  # a person may have filled it in
             typer.echo(f"{sheet} is there already, and stays as it is.")
         else:
             sheet.parent.mkdir(parents=True, exist_ok=True)
-            sheet.write_text(as_sheet(chosen), encoding="utf-8")
+            sheet.write_text(sheets.as_sheet(chosen), encoding="utf-8")
             typer.echo(f"Fill in {sheet}, and give it with --filled.")

@@ -1,47 +1,30 @@
 """`precis model`: a trained model to export, serve and publish."""
 
+from __future__ import annotations
+
 import os
 import re
 import secrets
 import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from precis.commands.terminal import StoreOption, echo, note, sentences, warn
-from precis.environment import Variables
 from precis.errors import ConfigError, ModelError
-from precis.llm.providers import key_of_server, sendable
-from precis.llm.redaction import Redactor
-from precis.models.adapter import name_base
-from precis.models.base import HUB_NAME
-from precis.models.card import base_of, card_of, newest_benchmark
-from precis.models.export import Dtype, Format, export_model
-from precis.models.prompt import parser_in
-from precis.models.reference import NamedCheckpoint, Reference, find_model
-from precis.models.serving import (
-    CONTEXT_TOKENS,
-    DEFAULT_ADDRESS,
-    ServerAddress,
-    check_address,
-    check_vllm,
-    command_for_adapter,
-    command_for_merged,
-    fetch_adapter,
-    is_merged,
-    name_of,
-    run_vllm,
-    serve_policy,
-)
-from precis.processes.signals import as_interrupts
-from precis.store import open_store
+
+# The shell's completion imports this module at every Tab, so a command does its own imports.
+if TYPE_CHECKING:
+    from precis.models.reference import NamedCheckpoint
+    from precis.models.serving import ServerAddress
 
 app = typer.Typer(no_args_is_help=True, help="Trained models: to export, serve and publish.")
 
 _KEPT_MIN = 0.9
 """Merging warns if less than this share of an adapter's product remains."""
+_HOST = "127.0.0.1"
 
 Name = Annotated[str, typer.Argument(help="Name of the model: NAME, NAME@STEP or NAME@best.")]
 Step = Annotated[
@@ -60,10 +43,12 @@ def export(
     name: Name,
     to: Annotated[Path, typer.Option(help="Folder to write; not there yet, or empty.")],
     step: Step = "",
-    file_format: Annotated[Format, typer.Option("--format", help="What to write.")] = "adapter",
+    file_format: Annotated[
+        Literal["adapter", "merged", "gguf"], typer.Option("--format", help="What to write.")
+    ] = "adapter",
     base: Base = "",
     dtype: Annotated[
-        Dtype, typer.Option(help="Of merged weights: the base's, or 32 bits.")
+        Literal["base", "float32"], typer.Option(help="Of merged weights: the base's, or 32 bits.")
     ] = "base",
     converter: Annotated[
         Path | None, typer.Option(help="llama.cpp's convert_hf_to_gguf.py; else from PATH.")
@@ -71,6 +56,8 @@ def export(
     store: StoreOption = "",
 ) -> None:
     """Write a checkpoint to a folder: adapter, merged weights or GGUF, with its prompt."""
+    from precis.models.export import export_model
+
     with sentences():
         found = _find(name, step, store)
         try:
@@ -104,10 +91,8 @@ def serve(
     ],
     run: Annotated[bool, typer.Option("--run", help="Start it, here and now.")] = False,
     base: Base = "",
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = DEFAULT_ADDRESS.host,
-    port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port to listen at.")
-    ] = DEFAULT_ADDRESS.port,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = _HOST,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 8000,
     context: Annotated[
         int | None, typer.Option(min=512, help="Tokens to read at once; as in training.")
     ] = None,
@@ -115,12 +100,18 @@ def serve(
 ) -> None:
     """Print how to serve a model, or serve it: a language model by vLLM, the embedded policy
     directly."""
-    address = ServerAddress(host or DEFAULT_ADDRESS.host, port)  # a server at "" listens everywhere
+    from precis.models import serving
+    from precis.models.prompt import parser_in
+    from precis.processes.signals import as_interrupts
+
+    address = serving.ServerAddress(host or _HOST, port)  # a server at "" listens everywhere
     with sentences():
         folder = Path(os.path.expanduser(name))
-        if is_merged(folder):
-            served = name_of(folder)
-            command = command_for_merged(served, folder, context or CONTEXT_TOKENS, address)
+        if serving.is_merged(folder):
+            served = serving.name_of(folder)
+            command = serving.command_for_merged(
+                served, folder, context or serving.CONTEXT_TOKENS, address
+            )
             return _vllm(command, served, address, run, bool(parser_in(folder)))
         found = _find(name, "", store)
         if found.kind == "policy":
@@ -131,14 +122,14 @@ def serve(
                 echo(shlex.join(["precis", "model", "serve", found.serving_name, "--run", *where]))
                 note(f"{found.serving_name} is the embedded policy: this command serves it.")
                 return
-            check_address(address)  # before a key is shown
+            serving.check_address(address)  # before a key is shown
             key = _find_or_show_key()
             _say_how_to_ask(found.serving_name, address, found.is_agent)
             with TemporaryDirectory() as policy, as_interrupts():
-                serve_policy(found, Path(policy), address, key)
+                serving.serve_policy(found, Path(policy), address, key)
             return
-        adapter = fetch_adapter(found, base)
-        command = command_for_adapter(found, adapter, base, context, address)
+        adapter = serving.fetch_adapter(found, base)
+        command = serving.command_for_adapter(found, adapter, base, context, address)
         _vllm(command, found.serving_name, address, run, found.is_agent)
 
 
@@ -152,6 +143,13 @@ def push(
     store: StoreOption = "",
 ) -> None:
     """Publish an adapter on the Hub (HF_TOKEN), with a card made from its benchmark."""
+    from precis.environment import Variables
+    from precis.llm.providers import sendable
+    from precis.models.adapter import name_base
+    from precis.models.base import HUB_NAME
+    from precis.models.card import base_of, card_of, newest_benchmark
+    from precis.models.export import export_model
+
     with sentences():
         if not HUB_NAME.fullmatch(repo):
             raise ConfigError(f"--repo {repo!r} names no repository.", "Write OWNER/NAME.")
@@ -188,6 +186,8 @@ def _push_folder(folder: Path, repo: str, token: str, private: bool, message: st
     from huggingface_hub.errors import HfHubHTTPError
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
+    from precis.llm.redaction import Redactor
+
     disable_progress_bars()
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=token)
     try:
@@ -221,6 +221,8 @@ def _push_folder(folder: Path, repo: str, token: str, private: bool, message: st
 
 
 def _vllm(command: list[str], name: str, address: ServerAddress, run: bool, is_agent: bool) -> None:
+    from precis.models.serving import check_vllm, run_vllm
+
     # To copy into a terminal: an option a line.
     echo(re.sub(r" (?=--)", " \\\n    ", shlex.join(command)))
     key = ""
@@ -236,6 +238,8 @@ def _vllm(command: list[str], name: str, address: ServerAddress, run: bool, is_a
 def _find_or_show_key() -> str:
     """Return the server's key; a newly made one is printed once, to the user who starts the
     server."""
+    from precis.llm.providers import key_of_server
+
     key = key_of_server()
     if key is None:
         key = secrets.token_urlsafe(32)
@@ -249,6 +253,10 @@ def _say_how_to_ask(name: str, address: ServerAddress, is_agent: bool) -> None:
 
 
 def _find(name: str, step: str, store: str) -> NamedCheckpoint:
+    from precis.environment import Variables
+    from precis.models.reference import Reference, find_model
+    from precis.store import open_store
+
     if step and "@" in name:
         raise ConfigError(f"{name!r} names a step already: leave out --step.")
     reference = Reference.parse(f"{name}@{step}" if step else name)

@@ -1,44 +1,27 @@
 """`precis play`: one episode of an agent, in the terminal."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from precis.commands.terminal import ServerUrl, StoreOption, echo, note, sentences
-from precis.config import RolloutsConfig
-from precis.environment import Variables
-from precis.environments.conversations import Conversation
-from precis.environments.protocol import Environment
-from precis.environments.python import load_python
-from precis.environments.recorder import Recorder
-from precis.environments.session import Limits, Policy, call_of
 from precis.errors import ConfigError, StoreError
-from precis.inference.local_server import (
-    choose_model,
-    find_served,
-    serve_model,
-    server_at,
-)
-from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
-from precis.llm.limits import without_quota
-from precis.llm.retry import Deadline
-from precis.models.own_servers import Server
-from precis.records.rollout import (
-    UNJUDGED,
-    Call,
-    Rollout,
-    Scenario,
-    Unscored,
-    content_text,
-    tool_calls_of,
-)
-from precis.store import open_store
-from precis.text import count_of
+
+# The shell's completion imports this module at every Tab, so a command does its own imports.
+if TYPE_CHECKING:
+    from precis.environments.conversations import Conversation
+    from precis.environments.protocol import Environment
+    from precis.llm.client import ChatClient, ChatReply, CompletionRequest
+    from precis.llm.retry import Deadline
+    from precis.models.own_servers import Server
+    from precis.records.rollout import Rollout, Scenario
 
 _SHOWN_MAX = 4000
 """The most characters shown of a message: a tool may return a whole book."""
@@ -66,6 +49,8 @@ def play(
     store: StoreOption = "",
 ) -> None:
     """Play one episode of an agent, with a model trained here or any on a server."""
+    from precis.environments.python import load_python
+
     with sentences():
         if file.suffix != ".py":
             raise ConfigError(
@@ -87,6 +72,12 @@ async def _play(
     opened: AbstractAsyncContextManager[tuple[Server, str]],
 ) -> Rollout:
     """Have a served model attempt a scenario, greedily and within a run's usual limits."""
+    from precis.config import RolloutsConfig
+    from precis.environments.recorder import Recorder
+    from precis.environments.session import Limits, Policy
+    from precis.llm.client import ChatClient, OwnServer
+    from precis.llm.limits import without_quota
+
     rollouts = RolloutsConfig()
     limits = Limits(rollouts.timeout_s, rollouts.turns_max, rollouts.tokens_max)
     settings = OwnServer(without_quota(_IN_FLIGHT), _CALL_TIMEOUT_S)
@@ -102,6 +93,10 @@ async def _opened(
     environment: Environment, model: str, url: str, context: int | None, store: str
 ) -> AsyncIterator[tuple[Server, str]]:
     """Yield the server of `--url` and its model, or serve one of the store within the block."""
+    from precis.environment import Variables
+    from precis.inference.local_server import choose_model, find_served, serve_model, server_at
+    from precis.store import open_store
+
     if url:
         named = server_at(url)
         yield named, await find_served(named.url, model, named.key)
@@ -153,6 +148,8 @@ class ShownClient:
     async def complete(
         self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], ChatReply]
     ) -> ChatReply:
+        from precis.environments.session import call_of
+
         conversation = self._show_messages(request.payload)
         asked_at = time.time()
         reply = await self._client.complete(request, deadline, read)
@@ -165,6 +162,9 @@ class ShownClient:
 
     def _show_messages(self, payload: Mapping[str, Any]) -> Conversation:
         """Show the new messages, and return the conversation that they continue."""
+        from precis.environments.conversations import Conversation
+        from precis.records.rollout import Call, content_text
+
         asked = Call(tuple(payload["messages"]), {}, tuple(payload.get("tools") or ()))
         for one in self._conversations:
             if one.continues_in(asked, same_tools=False):
@@ -183,6 +183,8 @@ class ShownClient:
 
 
 def _calls_in(message: Mapping[str, Any]) -> list[str]:
+    from precis.records.rollout import tool_calls_of
+
     return [f"{name}({arguments})" for name, arguments, _ in tool_calls_of(message)]
 
 
@@ -198,6 +200,9 @@ def _show(speaker: str, parts: list[str]) -> None:
 
 def _show_end(rollout: Rollout, is_compared: bool) -> bool:
     """Show the episode's reward and cost; return whether it ended properly."""
+    from precis.records.rollout import UNJUDGED, Unscored
+    from precis.text import count_of
+
     usage = rollout.usage
     took = (
         f"{count_of(len(rollout.calls), 'turn')}, "

@@ -1,46 +1,31 @@
 """`precis questions make`: a corpus from documents without questions."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from math import isfinite
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from pydantic import ValidationError
 
-from precis.commands.terminal import (
-    JudgeModel,
-    JudgeName,
-    JudgeUrl,
-    agree,
-    judge_named,
-    say,
-    sentences,
-)
-from precis.config import JudgeConfig
+from precis.commands.terminal import agree, say, sentences
 from precis.errors import ConfigError, DocumentsError
-from precis.inference.facts import open_judge
-from precis.inference.local_server import server_at
-from precis.inference.reader import FileReader
-from precis.inference.texts import Text, find_files
-from precis.llm.client import ChatClient
-from precis.llm.providers import Endpoint
-from precis.questions.corpus import rows_of, write_corpus
-from precis.questions.make import (
-    DocumentQuestions,
-    QuestionMaker,
-    forecast_judge,
-    forecast_writer,
-)
-from precis.questions.rules import RuleWriter
-from precis.questions.writer import SETTINGS, QuestionWriter
-from precis.records.documents import CRUDE, MADE_BY_RULES, UNANSWERABLE
-from precis.records.spend import PRICES, Price, Prices
-from precis.store import FolderStore
-from precis.store.kept import KeptRecords
-from precis.text import count_of, write_dollars
+
+# The shell's completion imports this module at every Tab, so a command does its own imports.
+if TYPE_CHECKING:
+    from precis.config import JudgeConfig
+    from precis.inference.texts import Text
+    from precis.llm.providers import Endpoint
+    from precis.questions.make import DocumentQuestions
+    from precis.records.spend import Prices
+    from precis.store import FolderStore
+
+JudgeName = Literal["lexical", "openrouter", "google", "url"]
 
 app = typer.Typer(no_args_is_help=True, help="Questions for documents that have none.")
 
@@ -63,8 +48,8 @@ def make(
     ] = "",
     model: Annotated[str, typer.Option(help="The model there that writes the questions.")] = "",
     judge: Annotated[JudgeName, typer.Option(help="The judge that tries them.")] = "lexical",
-    judge_model: JudgeModel = "",
-    judge_url: JudgeUrl = "",
+    judge_model: Annotated[str, typer.Option(help="Its model; empty takes the provider's.")] = "",
+    judge_url: Annotated[str, typer.Option(help="Its endpoint, for judge `url`.")] = "",
     price: Annotated[
         tuple[float, float] | None,
         typer.Option(help="USD for a million prompt and completion tokens of the model."),
@@ -75,6 +60,12 @@ def make(
 
     Paid replies are kept beside the corpus: the same command continues from there.
     """
+    from precis.inference.local_server import server_at
+    from precis.questions.corpus import rows_of
+    from precis.records.documents import CRUDE
+    from precis.records.spend import PRICES, Price
+    from precis.store import FolderStore
+
     with sentences():
         if out.suffix != ".parquet":
             raise ConfigError(f"--out {out} must end in .parquet.")
@@ -107,8 +98,36 @@ def make(
             raise typer.Exit(1)
 
 
+def judge_named(judge: JudgeName, model: str, url: str) -> JudgeConfig:
+    """Return the settings of a command's judge. Raises ConfigError with the option that is missing
+    or invalid."""
+    from precis.config import JudgeConfig
+
+    if judge == "url" and not (url and model):
+        raise ConfigError("--judge url needs --judge-url and --judge-model.")
+    if judge != "url" and url:
+        raise ConfigError("--judge-url is the address of judge `url`.", "Give --judge url too.")
+    if judge == "lexical" and model:
+        raise ConfigError(
+            "--judge-model is a hosted judge's.", "Give --judge too: openrouter, google or url."
+        )
+    try:
+        return JudgeConfig(provider=judge, model=model, base_url=url)
+    except ValidationError:
+        raise ConfigError(
+            "--judge-url is not an address without a password.",
+            "Write http://HOST:PORT/v1; its key is read from JUDGE_API_KEY.",
+        ) from None
+
+
 def make_by_rules(texts: Sequence[Text], folder: Path, out: Path) -> list[DocumentQuestions]:
     """Write a corpus with questions made by rules; the caller warns that they are crude."""
+    from precis.config import JudgeConfig
+    from precis.inference.facts import open_judge
+    from precis.questions.corpus import rows_of
+    from precis.questions.make import QuestionMaker
+    from precis.questions.rules import RuleWriter
+    from precis.records.documents import MADE_BY_RULES
 
     async def make_all() -> list[DocumentQuestions]:
         async with open_judge(JudgeConfig()) as judge:
@@ -121,6 +140,9 @@ def make_by_rules(texts: Sequence[Text], folder: Path, out: Path) -> list[Docume
 
 def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], out: Path) -> None:
     """Write the corpus, and report what it has and what was left out."""
+    from precis.questions.corpus import write_corpus
+    from precis.text import count_of
+
     for one in made:
         if one.problem:
             say(f"{one.text.name}: {one.problem}")
@@ -147,6 +169,9 @@ def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], ou
 
 def read_texts(folder: Path) -> list[Text]:
     """Return the texts of a folder, without duplicates; unreadable files are named and counted."""
+    from precis.inference.reader import FileReader
+    from precis.inference.texts import find_files
+
     read: list[Text] = []
     unread = 0
 
@@ -182,6 +207,13 @@ async def _make(
     *,
     asks: bool,
 ) -> list[DocumentQuestions]:
+    from precis.inference.facts import open_judge
+    from precis.llm.client import ChatClient
+    from precis.questions.make import QuestionMaker, forecast_judge, forecast_writer
+    from precis.questions.writer import SETTINGS, QuestionWriter
+    from precis.store.kept import KeptRecords
+    from precis.text import write_dollars
+
     async with AsyncExitStack() as stack:
         judge = await stack.enter_async_context(open_judge(judged_by))
         # Never hedged: that would pay for a document twice.
@@ -233,4 +265,6 @@ def _dropped(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]]) 
 
 
 def _count_unanswerable(rows: Sequence[dict[str, str]]) -> int:
+    from precis.records.documents import UNANSWERABLE
+
     return sum(row["answer"] == UNANSWERABLE for row in rows)

@@ -1,5 +1,7 @@
 """`precis summarize`: summaries of files."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import math
@@ -12,7 +14,7 @@ from contextlib import (
 )
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,33 +26,15 @@ from precis.commands.terminal import (
     say,
     sentences,
 )
-from precis.config import JudgeConfig
-from precis.environment import Variables
 from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError, without_controls
-from precis.inference.facts import (
-    FactCheck,
-    check_facts,
-    open_judge,
-    read_questions,
-)
-from precis.inference.local_server import (
-    choose_model,
-    find_served,
-    serve_model,
-    server_at,
-)
-from precis.inference.reader import FileReader
-from precis.inference.summarizer import SETTINGS, Summarizer, summarize_text
-from precis.inference.texts import find_files
-from precis.llm.client import ChatClient
-from precis.models.own_servers import Server
-from precis.models.prompt import words_of
-from precis.models.record import TrainingRecord, read_record
-from precis.models.serving import CONTEXT_TOKENS
-from precis.records.documents import Question
-from precis.settings.trainer import ExtractiveTrainer
-from precis.store import open_store
-from precis.text import count_words
+
+# The shell's completion imports this module at every Tab, so a command does its own imports.
+if TYPE_CHECKING:
+    from precis.inference.facts import FactCheck
+    from precis.inference.summarizer import Summarizer
+    from precis.models.own_servers import Server
+    from precis.models.record import TrainingRecord
+    from precis.records.documents import Question
 
 
 @dataclass(frozen=True)
@@ -95,6 +79,9 @@ def summarize(
     store: StoreOption = "",
 ) -> None:
     """Summarize files with a model trained here, or with any on a server."""
+    from precis.inference.facts import read_questions
+    from precis.inference.texts import find_files
+
     with sentences():
         found = find_files(files)
         if questions and len(found) > 1:
@@ -113,6 +100,12 @@ async def _run(
     as_json: bool,
 ) -> int:
     """Summarize each file; report failures and continue. Returns the number of failures."""
+    from precis.config import JudgeConfig
+    from precis.inference.facts import check_facts, open_judge
+    from precis.inference.reader import FileReader
+    from precis.inference.summarizer import summarize_text
+    from precis.text import count_words
+
     failed = 0
     told = False
     async with AsyncExitStack() as stack:
@@ -146,6 +139,15 @@ async def _open_summarizer(
     words: int | None, model: str, url: str, context: int | None, store: str
 ) -> AsyncIterator[tuple[Summarizer, int, str]]:
     """Open the summarizer; return it with the number of words and the name to print."""
+    from precis.environment import Variables
+    from precis.inference.local_server import choose_model, find_served, serve_model, server_at
+    from precis.inference.summarizer import SETTINGS, Summarizer
+    from precis.llm.client import ChatClient
+    from precis.models.prompt import words_of
+    from precis.models.serving import CONTEXT_TOKENS
+    from precis.settings.trainer import ExtractiveTrainer
+    from precis.store import open_store
+
     opened: AbstractAsyncContextManager[Server]
     is_policy = False
     if url:
@@ -186,6 +188,10 @@ async def _open_summarizer(
 def _record_of(store: str, served: str) -> TrainingRecord | None:
     """Read the record of a served model; None if it is not named NAME@STEP, like ours, or is not in
     the store."""
+    from precis.environment import Variables
+    from precis.models.record import read_record
+    from precis.store import open_store
+
     name, _, step = served.partition("@")
     if not step.isdecimal():
         return None

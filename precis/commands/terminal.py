@@ -5,14 +5,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from precis.config import JudgeConfig
-from precis.errors import ConfigError, PrecisError, without_controls, without_passwords
+from precis.errors import PrecisError, without_controls, without_passwords
 from precis.settings.problems import problems_in
 
 CONTINUES = "The same command continues from the last committed step."
@@ -20,9 +19,6 @@ CONTINUES = "The same command continues from the last committed step."
 ServerUrl = Annotated[
     str, typer.Option(help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY.")
 ]
-JudgeName = Literal["lexical", "openrouter", "google", "url"]
-JudgeModel = Annotated[str, typer.Option(help="Its model; empty takes the provider's.")]
-JudgeUrl = Annotated[str, typer.Option(help="Its endpoint, for judge `url`.")]
 StoreOption = Annotated[
     str,
     typer.Option(
@@ -58,26 +54,6 @@ def sentences() -> Iterator[None]:
             f"Can't use {error.filename}: {error.strerror}. Let this user read and write there, or "
             "choose another place (PRECIS_HOME for .precis)."
         )
-
-
-def judge_named(judge: JudgeName, model: str, url: str) -> JudgeConfig:
-    """Return the settings of a command's judge. Raises ConfigError with the option that is missing
-    or invalid."""
-    if judge == "url" and not (url and model):
-        raise ConfigError("--judge url needs --judge-url and --judge-model.")
-    if judge != "url" and url:
-        raise ConfigError("--judge-url is the address of judge `url`.", "Give --judge url too.")
-    if judge == "lexical" and model:
-        raise ConfigError(
-            "--judge-model is a hosted judge's.", "Give --judge too: openrouter, google or url."
-        )
-    try:
-        return JudgeConfig(provider=judge, model=model, base_url=url)
-    except ValidationError:
-        raise ConfigError(
-            "--judge-url is not an address without a password.",
-            "Write http://HOST:PORT/v1; its key is read from JUDGE_API_KEY.",
-        ) from None
 
 
 def say(sentence: str, style: str = "red") -> None:

@@ -58,10 +58,6 @@ class ServerAddress:
         return f"http://{host}:{self.port}/v1"
 
 
-DEFAULT_ADDRESS = ServerAddress("127.0.0.1", 8000)
-"""The default address of `precis model serve`."""
-
-
 def fetch_adapter(model: NamedCheckpoint, base: str = "") -> Path:
     """Download an adapter's files, with the prompt, unless they are here; return their folder.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from cli.deletion import delete
 from precis.errors import StoreError, StoreRefused
 from precis.records.results import results_before, scan_results
 from precis.records.trajectories import scan_trajectories
@@ -14,7 +15,6 @@ from precis.run.overview import kept_checkpoints, list_runs
 from precis.run.reports import report_file
 from precis.store.files import read_files
 from precis.store.s3 import S3Store
-from precis.training.deletion import delete
 from tests.services.s3_server import new_store, settings_for
 from tests.support.runs import make_run
 from tests.unit.records.test_results import stored

@@ -68,6 +68,15 @@ def test_the_shell_completes_every_command_and_imports_none_but_the_one_asked_fo
     assert "precis.commands.model" not in imported
 
 
+@pytest.mark.parametrize("command", {module_of(name): name for name in COMMANDS}.values())
+def test_a_tab_behind_a_command_imports_nothing_slow(command: str) -> None:
+    _, imported = run_precis(
+        _PRECIS_COMPLETE="complete_bash", COMP_WORDS=f"precis {command} --", COMP_CWORD="2"
+    )
+    assert module_of(command) in imported
+    assert not imported & {"precis.config", "precis.environment", "httpx", "numpy", "polars"}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_listed_in_the_words_of_its_own_help(name: str) -> None:
     command = load(name)

@@ -15,7 +15,6 @@ from precis.errors import ModelError
 from precis.inference import local_server
 from precis.inference.local_server import serve_model, server_at
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
-from precis.models import serving
 from precis.models.own_servers import Server, announced, own_servers
 from precis.models.reference import Reference, find_model
 from precis.models.serving import ServerAddress
@@ -129,14 +128,12 @@ def test_what_does_not_list_its_models_is_passed_over(
     assert "does not list its models within" in done.stderr
 
 
-def test_a_stranger_where_our_server_was_or_would_be_is_told_nothing(
-    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_stranger_where_our_server_was_is_told_nothing(
+    store: FolderStore, tmp_path: Path
 ) -> None:
-    """Whoever listens at the default address got the key of the environment, and the document."""
+    """Whoever listened there got the key of the environment, and the document."""
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         address = ServerAddress("127.0.0.1", stranger.getsockname()[1])
-        for module in (local_server, serving):
-            monkeypatch.setattr(module, "DEFAULT_ADDRESS", address, raising=False)
         done = summarize(STORY, store=store, code=1)
         assert "`precis model serve` runs none here" in done.stderr
         with announced(Server(url=f"http://127.0.0.1:{address.port}/v1", key="its-key")):

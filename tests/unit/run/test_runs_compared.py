@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cli.deletion import is_of
+from cli.deletion import delete, is_of
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, LeaseLost, StoreError
 from precis.records.ledger import Metric, Origin, ledger_key, load_ledger, write_ledger
@@ -20,7 +20,6 @@ from precis.report.run_comparison import compare, comparison_html, describe_diff
 from precis.run.reports import report_file
 from precis.statistics.intervals import paired_difference
 from precis.store import FolderStore
-from precis.training.deletion import delete
 from precis.training.run import work_folder
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.ledgers import measured
