@@ -17,9 +17,8 @@ def keep_trained_on(store: Store, ledger: Ledger, contents: Iterable[str]) -> No
     if _read_note(store, ledger.model) is not None:
         return
     digests = set(map(_digest, contents))
-    origin = ledger.origin
-    if origin:
-        digests |= _read_note(open_store(origin.store), origin.model) or set()
+    if ledger.origin:
+        digests |= _read_note(open_store(ledger.origin.store), ledger.origin.model) or set()
     store.put(_key(ledger.model), json.dumps(sorted(digests)).encode())
 
 

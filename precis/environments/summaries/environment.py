@@ -237,10 +237,9 @@ class Summaries(Environment):
         return copied
 
     def forecast(self, rollouts: int, *, ceiling: bool = True) -> Estimate | None:
-        verdicts = self._verdicts
-        if verdicts is None or not (rollouts or ceiling):
+        if self._verdicts is None or not (rollouts or ceiling):
             return None
-        return verdicts.forecast(self.corpus.validation, rollouts, ceiling=ceiling)
+        return self._verdicts.forecast(self.corpus.validation, rollouts, ceiling=ceiling)
 
     def forecasts(self, config: TrainConfig, next_step: int) -> Sequence[Estimate]:
         held_out = self.corpus.validation
