@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from tests.services.browser import chromium_page, log_in
-from tests.services.conftest import Precis
+from tests.services.conftest import ROOT, Precis
 from tests.services.patience import patience_s, wait_until
 from tests.services.prefect_api import client_of
 from tests.support.local_server import served
@@ -121,8 +121,10 @@ def test_what_is_open_is_what_the_documentation_says(fresh: Precis) -> None:
     """And whatever it is, no page of another site shows it in a frame."""
     user, _, secret = password_of(fresh).partition(":")
     server = fresh.api.removesuffix("/api")
+    said = (ROOT / "docs/security.md").read_text()
     for path in ("/api/health", "/api/ready", "/ui-settings", "/"):
         assert _ask_unframed(f"{server}{path}") == 200, path
+        assert f"`{path}`" in said or path == "/", path
     for path in (
         "/docs",
         "/redoc",
