@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from boto3.s3.transfer import create_transfer_manager
-from botocore.exceptions import (
-    ClientError,
-    FlexibleChecksumError,
-    IncompleteReadError,
-    ReadTimeoutError,
-    ResponseStreamingError,
-)
+from botocore.exceptions import BotoCoreError, ClientError
 
 from precis.environment import S3Environment
 from precis.errors import StoreConflict, StoreError, StoreRefused
@@ -34,14 +28,8 @@ _WRITE = "precis-write"
 """The metadata that names a conditional write, so that we recognize our own."""
 
 _READS_MAX = 3
-_BROKEN_BODY = (
-    FlexibleChecksumError,
-    IncompleteReadError,
-    ReadTimeoutError,
-    ResponseStreamingError,
-)
-"""The errors of an answer that broke off. botocore retries a request until its answer begins, and
-boto3's transfers fetch the rest of a file again; for the body of a small object we retry."""
+"""Of a small object whose body breaks off: botocore retries a request until its answer begins, and
+boto3's transfers fetch the rest of a file again."""
 
 
 class S3Store(Store):
@@ -79,7 +67,7 @@ class S3Store(Store):
         with self._explaining(f"read {self._at(key)}"):
             for _ in range(_READS_MAX - 1):
                 answer = self._ask(self._s3.get_object, key)
-                with suppress(*_BROKEN_BODY):
+                with suppress(BotoCoreError):
                     return self._read(answer, key)
             return self._read(self._ask(self._s3.get_object, key), key)
 
@@ -97,7 +85,7 @@ class S3Store(Store):
                 if "IfMatch" in options and is_absent(error):
                     raise StoreConflict(f"{self._at(key)} was deleted in between.") from error
                 raise
-        return str(answer["ETag"])
+            return str(answer["ETag"])
 
     def put_if(self, key: str, data: bytes, version: str | None) -> str:
         write = secrets.token_hex(8)
@@ -255,5 +243,6 @@ class S3Store(Store):
     def _explaining(self, doing: str) -> Iterator[None]:
         try:
             yield
-        except (*Failure, OSError) as error:
+        # The last two: another server's page, and its redirect, which boto3 follows without end.
+        except (*Failure, OSError, KeyError, RecursionError) as error:
             raise explain(error, doing) from error

@@ -59,8 +59,7 @@ def explain(error: Exception, doing: str) -> StoreError:
     """Return a failure as a StoreError; `doing` is a phrase such as `read s3://bucket/key`."""
     if isinstance(error, RetriesExceededError):
         error = error.last_exception
-    if isinstance(error, ClientError):
-        code = code_of(error)
+    if isinstance(error, ClientError) and (code := code_of(error)):
         if code in _CONFLICT:
             return StoreConflict(f"Can't {doing}: it was written by somebody else in between.")
         reason = _REFUSED.get(_SAME.get(code, code))
@@ -83,7 +82,7 @@ def explain(error: Exception, doing: str) -> StoreError:
     if isinstance(error, OSError) and not isinstance(error, NotConnected) and error.strerror:
         return StoreError(f"Can't {doing}: {error.strerror} ({error.filename or 'local file'}).")
     return StoreError(
-        f"Can't {doing}: no whole answer came ({type(error).__name__}).",
+        f"Can't {doing}: no whole answer of S3 came ({type(error).__name__}).",
         "Check AWS_ENDPOINT_URL, AWS_REGION and the network, and try again; a run continues from "
         "its last commit.",
     )

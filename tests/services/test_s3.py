@@ -206,10 +206,10 @@ def test_an_answer_that_always_breaks_off_is_tried_again_in_one_place(
 ) -> None:
     direct.put("m/key", b"content" * 100)
     proxy.spoil(Fault.TORN_ANSWER, "GET", times=99)
-    with pytest.raises(StoreError, match="no whole answer came"):
+    with pytest.raises(StoreError, match="no whole answer of S3 came"):
         store.get("m/key")
     read = proxy.counts[Fault.TORN_ANSWER]
-    with pytest.raises(StoreError, match="no whole answer came"):
+    with pytest.raises(StoreError, match="no whole answer of S3 came"):
         store.download("m/key", tmp_path / "down")
     assert (read, proxy.counts[Fault.TORN_ANSWER] - read) == (3, 5)
 

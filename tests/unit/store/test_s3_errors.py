@@ -1,5 +1,7 @@
 """What S3 fails with, as sentences that name the thing and what to do, and never a key."""
 
+from functools import partial
+
 import pytest
 from botocore.exceptions import (
     ClientError,
@@ -9,12 +11,18 @@ from botocore.exceptions import (
     ParamValidationError,
     ReadTimeoutError,
 )
+from pydantic import SecretStr
 from s3transfer.exceptions import CancelledError, RetriesExceededError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from precis.environment import S3Environment
 from precis.errors import ConfigError, StoreConflict, StoreError, StoreRefused
+from precis.store.s3 import S3Store
 from precis.store.s3_client import client_for
 from precis.store.s3_errors import explain
+from tests.support.local_server import served
 
 _KEY = "AKIAVERYSECRET"
 
@@ -42,13 +50,14 @@ def answered(code: str) -> ClientError:
         (answered("412"), StoreConflict, ""),
         (answered("ConditionalRequestConflict"), StoreConflict, ""),
         (answered("SlowDown"), StoreError, "keeps answering SlowDown"),
+        (answered(""), StoreError, "no whole answer of S3 came"),
         (
             EndpointConnectionError(endpoint_url="http://a:1"),
             StoreError,
             "AWS_ENDPOINT_URL, AWS_REGION",
         ),
-        (ReadTimeoutError(endpoint_url="http://a:1"), StoreError, "no whole answer came"),
-        (FlexibleChecksumError(error_msg="differs"), StoreError, "no whole answer came"),
+        (ReadTimeoutError(endpoint_url="http://a:1"), StoreError, "no whole answer of S3 came"),
+        (FlexibleChecksumError(error_msg="differs"), StoreError, "no whole answer of S3 came"),
         (CancelledError(), StoreError, "too slow"),
         (FileNotFoundError(2, "It is gone", "/x/adapter"), StoreError, "It is gone (/x/adapter)"),
     ],
@@ -60,6 +69,26 @@ def test_a_failure_says_what_to_correct_and_whether_to_try_again(
     assert type(found) is kind
     assert said in str(found)
     assert _KEY not in str(found)
+
+
+@pytest.mark.parametrize("status", [200, 301, 302])
+def test_a_page_in_place_of_s3_s_answer_is_named(status: int) -> None:
+    """As of a hotel's network that wants a sign-in, or of a proxy that redirects to https."""
+
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        await Request(scope, receive).body()
+        answer = Response("<html>Sign in</html>", status, {"location": "/sign-in"})
+        await answer(scope, receive, send)
+
+    key = SecretStr(_KEY)
+    with served(page) as url:
+        settings = S3Environment(
+            aws_access_key_id=key, aws_secret_access_key=key, aws_endpoint_url=url, tries_max=1
+        )
+        store = S3Store("bucket", settings=settings)
+        for ask in (store.get, partial(store.put, data=b"{}")):
+            with pytest.raises(StoreError, match="no whole answer of S3 came"):
+                ask("a/ledger.json")
 
 
 @pytest.mark.parametrize(

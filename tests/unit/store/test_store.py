@@ -164,7 +164,7 @@ def test_a_server_that_never_answers_is_asked_to_read_as_often_as_the_setting_sa
                 "timeout_s": 0.1,
             }
         )
-        with pytest.raises(StoreError, match="no whole answer came"):
+        with pytest.raises(StoreError, match="no whole answer of S3 came"):
             S3Store("bucket", settings=settings).get("m/ledger.json")
         silent.setblocking(False)
         asked = 0
