@@ -101,7 +101,12 @@ def says_why_it_stops(
             with lines_in_run_log():
                 return await flow(*args, **kwargs)
         except PrecisError as error:
-            return cast(R, failed(error))  # Prefect takes a returned state as the run's
+            kind = next((one for one in _ADVICE if isinstance(error, one)), None)
+            message = f"{error} {_ADVICE[kind]}".rstrip() if kind else str(error)
+            stopped_as: State[Any] = Failed(
+                name=kind and kind.__name__, message=message, data=error
+            )
+            return cast(R, stopped_as)  # Prefect takes a returned state as the run's
         except TerminationSignal:
             # Prefect takes it for a crash if the signal came while a step waited for its commit.
             if await _is_being_cancelled():
@@ -135,14 +140,6 @@ def completed(ledger: Ledger, report: R, idle: str | None = None) -> R:
 def said(report: R, message: str) -> R:
     """Return a flow's result, with a message for its state if there is one."""
     return cast(R, Completed(message=message, data=report)) if message else report
-
-
-def failed(error: PrecisError) -> State[Any]:
-    """Return the state of a run stopped by this error; `Failed` if it has no other name."""
-    for kind, advice in _ADVICE.items():
-        if isinstance(error, kind):
-            return Failed(name=kind.__name__, message=f"{error} {advice}".rstrip(), data=error)
-    return Failed(message=str(error), data=error)
 
 
 async def show_running_as(name: str, message: str) -> None:

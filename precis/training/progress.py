@@ -81,9 +81,8 @@ async def follow(
     finally:
         closing.set()
         news.set()
-        done, late = await asyncio.wait([follower], timeout=_LAST_WORD_S)
-        for task in late:
-            task.cancel()
-        for task in done:
-            if error := task.exception():
-                _log.error("The run's report could not be made.", exc_info=error)
+        done, _ = await asyncio.wait([follower], timeout=_LAST_WORD_S)
+        if not done:
+            follower.cancel()
+        elif error := follower.exception():
+            _log.error("The run's report could not be made.", exc_info=error)

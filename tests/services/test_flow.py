@@ -134,6 +134,12 @@ async def test_a_judge_that_refuses_everybody_is_named_in_log_and_progress(
                 lambda: "The judge" in _progress_of(api, found["id"]), "a word on it", pause_s=0.3
             )
             progress = _progress_of(api, found["id"])
+            # As the automation does, where the machine has slept for more than five minutes.
+            run_at = f"/flow_runs/{found['id']}"
+            api.post(f"{run_at}/set_state", json={"state": {"type": "CRASHED"}}).raise_for_status()
+            await until(
+                lambda: api.get(run_at).json()["state_type"] == "RUNNING", "a sign that it is alive"
+            )
             is_back.set()
             state = await run
             logs = await asyncio.to_thread(logs_of, api, found["id"], "answers again, after ")
