@@ -13,6 +13,8 @@ PRICES_VARIABLE = "PRECIS_PRICES"
 _SKYPILOT_VARIABLE = "SKYPILOT_CLUSTER_INFO"
 """SkyPilot's variable that names the cloud of the machine."""
 _ANSWER_S = 5.0
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""The clock that also runs while this machine sleeps, when a rented one costs money too."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Meter:
         price: of the present machine, or the one before.
     """
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now: Callable[[], float] = lambda: time.clock_gettime(_CLOCK)) -> None:
         self._now = now
         self._usd = 0.0
         self._saved_usd = 0.0

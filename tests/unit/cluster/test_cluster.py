@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,17 @@ def test_a_meter_adds_up_machines_of_different_prices() -> None:
     meter.book(3.0, 1.0)
     assert meter.unbooked_usd == pytest.approx(2.0)
     assert meter.unbooked_saved_usd == pytest.approx(2.0)
+
+
+def test_a_rented_machine_costs_money_while_this_one_sleeps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clocks = {time.CLOCK_BOOTTIME: 0.0}
+    monkeypatch.setattr(time, "clock_gettime", clocks.__getitem__)
+    meter = Meter()
+    meter.start(HourlyPrice(2.0, 2.0))
+    clocks[time.CLOCK_BOOTTIME] = 3600
+    assert meter.unbooked_usd == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(("up_s", "usd"), [(90_000, 2.0), (1200, 1.0)])
