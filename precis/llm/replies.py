@@ -5,10 +5,9 @@
 import json
 import math
 import re
-import time
 from collections.abc import Mapping
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
+from email.utils import formatdate, parsedate_to_datetime
 from typing import Any
 
 from precis.errors import ProviderFailed, ProviderRejected
@@ -99,7 +98,10 @@ def retry_after_s(headers: Mapping[str, str], error: object) -> float | None:
         seconds = _number(given)
         with suppress(ValueError, OverflowError):
             if seconds is None:
-                return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+                until_s = parsedate_to_datetime(given).timestamp()
+                # By the server's clock, from which this machine's may differ.
+                date = headers.get("date") or formatdate(usegmt=True)
+                return max(0.0, until_s - parsedate_to_datetime(date).timestamp())
         return seconds
     details = error.get("details") if isinstance(error, dict) else None
     for detail in details if isinstance(details, list) else []:

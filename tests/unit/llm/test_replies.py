@@ -197,6 +197,8 @@ def test_retry_after_is_read_as_a_date_and_google_s_delay_from_the_body() -> Non
     ahead = retry_after_s({"retry-after": in_s(3600)}, None)
     assert ahead == pytest.approx(3600, abs=60)
     assert retry_after_s({"retry-after": in_s(-3600)}, None) == 0
+    # Of a server whose clock differs from this machine's by an hour.
+    assert retry_after_s({"retry-after": in_s(3620), "date": in_s(3600)}, None) == 20
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "17.5s"}
     body = [{"error": {"code": 429, "message": "quota", "details": [{"@type": "x"}, info]}}]
     failure = error_of(429, body)
