@@ -63,9 +63,13 @@ class _ShownCall(BaseModel):
     function: _CalledFunction
 
 
+class _TextPart(BaseModel):
+    text: str
+
+
 class _ShownMessage(BaseModel):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[Any] | None = None
+    content: list[_TextPart] | str | None = None
     tool_calls: list[_ShownCall] | None = None
 
 

@@ -17,6 +17,7 @@ from tests.support import echoing
 from tests.support.rollouts import calling
 
 ASKED = {"role": "user", "content": "The lamp is red."}
+IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/lamp.png"}}
 
 
 def press(colour: str, name: str = "press") -> dict[str, Any]:
@@ -115,6 +116,7 @@ def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:
             "line 1: messages.0.tool_calls.0.function.arguments: Invalid JSON",
         ),
         ([row(messages=[{"role": "user", "content": 7}])], "line 1: messages.0.content."),
+        ([row(messages=[{**ASKED, "content": [IMAGE]}, press("red")])], ".0.text: Field required"),
         ([row(messages=["Press it."])], "line 1: messages.0: Input should be an object."),
         ([], "holds no demonstrations. Give a rollout a line"),
         ([row(id="lamp-9")], "holds nothing that can be imitated ({'held_out': 1})."),
