@@ -16,7 +16,7 @@ import hashlib
 import logging
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -160,7 +160,6 @@ def complete_around(
     store: Store,
     model: str,
     at: int,
-    warn: Callable[[str], None] = _log.warning,
     passed_over: Collection[int] = (),
     digests: Mapping[int, str] | None = None,
 ) -> dict[int, Checkpoint]:
@@ -168,7 +167,7 @@ def complete_around(
     it, without those known to be damaged (`passed_over`).
 
     A checkpoint is whole if all its files have their full length; `restore` compares contents. Each
-    other one is named in a call of `warn`.
+    other one is named in a warning.
     """
     sizes = store.sizes(checkpoints_key(model))
     found = dict[int, Checkpoint]()
@@ -177,7 +176,7 @@ def complete_around(
         try:
             found[step] = complete_manifest(store, model, step, sizes, expected.get(step, ""))
         except CorruptCheckpoint as error:
-            warn(str(error))
+            _log.warning("%s", error)
         # The steps run from the newest down: older ones are not needed to continue from `at`.
         if step <= at and step in found:
             break

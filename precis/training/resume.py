@@ -150,13 +150,7 @@ async def _with_trainer(run: Run) -> ResumePlan:
     while True:
         ledger = run.ledger
         whole = await asyncio.to_thread(
-            complete_around,
-            run.store,
-            run.name,
-            ledger.next_step,
-            _log.warning,
-            frozenset(damaged),
-            ledger.checkpoints,
+            complete_around, run.store, run.name, ledger.next_step, damaged, ledger.checkpoints
         )
         if any(one.config != run.identity for one in whole.values()):
             raise ConfigError(

@@ -125,7 +125,7 @@ def test_what_a_manifest_says_is_bounded_and_no_file_is_in_anothers_way(
     with pytest.raises(CorruptCheckpoint, match=said):
         restore(store, "m", 1, tmp_path / "into")
     assert not (tmp_path / "into").exists()
-    assert sorted(complete_around(store, "m", 1, lambda _: None)) == [0, 2]
+    assert sorted(complete_around(store, "m", 1)) == [0, 2]
 
 
 PREFIXES = ["../", "m/../../", "/etc/", "m//"]

@@ -61,7 +61,7 @@ def train_policy(store: FolderStore, name: str, folder: Path, steps: int = 2) ->
 
 def newest_whole(store: Store, model: str, at_most: int = 9999) -> Checkpoint | None:
     """The newest whole checkpoint up to a step; None if none is whole."""
-    found = complete_around(store, model, at_most, lambda _: None)
+    found = complete_around(store, model, at_most)
     return next((found[step] for step in sorted(found, reverse=True) if step <= at_most), None)
 
 
