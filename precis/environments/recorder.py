@@ -83,15 +83,8 @@ class PlainModel:
     def openai_client(self) -> "openai.AsyncOpenAI":
         """Return the client whose calls are recorded."""
         if self._client is None:
-            try:
-                from precis.environments.recorded_client import recorded_client
-            except ModuleNotFoundError as error:
-                raise ConfigError(
-                    "The agent asks by `model.openai_client()`, and the package openai is not "
-                    "installed.",
-                    "Install it (`pip install 'openai<3'`), or have the agent ask "
-                    "`model.inference_base_url` with the key `model.inference_api_key`.",
-                ) from error
+            from precis.environments.recorded_client import recorded_client
+
             self._client = recorded_client(
                 self.inference_base_url, self.inference_api_key, self.http
             )

@@ -178,9 +178,9 @@ app(sys.argv[1:])
     assert "a success" in done.stdout
 
     again = [*command[:4], str(GAME), "--store", store.url, "--model", "player"]
-    refused = subprocess.run(again, capture_output=True, text=True, check=False)
-    assert refused.returncode == 1 and "Traceback" not in refused.stderr
-    assert "pip install 'openai<3'" in refused.stderr
+    done = subprocess.run(again, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert '→ play({"cell": ' in done.stdout
 
 
 def test_a_policy_that_summarizes_plays_nothing(store: FolderStore, tmp_path: Path) -> None:
