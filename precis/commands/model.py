@@ -101,7 +101,7 @@ def serve(
     """Print how to serve a model, or serve it: a language model by vLLM, the embedded policy
     directly."""
     from precis.models import serving
-    from precis.models.prompt import parser_in
+    from precis.models.prompt import prompt_in
     from precis.processes.signals import as_interrupts
 
     address = serving.ServerAddress(host or _HOST, port)  # a server at "" listens everywhere
@@ -112,7 +112,8 @@ def serve(
             command = serving.command_for_merged(
                 served, folder, context or serving.CONTEXT_TOKENS, address
             )
-            return _vllm(command, served, address, run, bool(parser_in(folder)))
+            is_agent = "tool_call_parser" in prompt_in(folder)
+            return _vllm(command, served, address, run, is_agent)
         found = _find(name, "", store)
         if found.kind == "policy":
             if not run:

@@ -1,5 +1,6 @@
 """The model card: a model's base, training data and results, with intervals."""
 
+import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,7 +11,7 @@ from precis.markdown import escape, mark_bold, table
 from precis.models.adapter import claimed_base
 from precis.models.base import HUB_NAME, choose_base, public_name
 from precis.models.licences import licence_of
-from precis.models.prompt import prompt_of
+from precis.models.prompt import options_of, prompt_of
 from precis.models.record import TrainingRecord
 from precis.models.reference import NamedCheckpoint
 from precis.records.nouns import Figure
@@ -118,13 +119,11 @@ def _use(model: NamedCheckpoint) -> str:
                 "`precis.rehearsal.endpoint.PolicyEndpoint` answers with them."
             )
         return f"## Use\n\n`policy.json` is the policy, for {how}\n"
-    options = ""
-    if model.is_agent:
-        options = f" --enable-auto-tool-choice --tool-call-parser {prompt['tool_call_parser']}"
+    options = shlex.join(["--enable-lora", "--lora-modules", *options_of(prompt)])
     asked = (
-        "## Use\n\nvLLM serves it beside its base model (`--generation-config vllm --enable-lora "
-        f"--lora-modules{options}`).\n\nAsk it as it was asked in training, or it is worth "
-        "little: greedily (temperature 0), with "
+        f"## Use\n\nvLLM serves it beside its base model (`--generation-config vllm {options}`)."
+        "\n\nAsk it as it was asked in training, or it is worth little: greedily (temperature 0), "
+        "with "
     )
     if model.is_agent:
         return (

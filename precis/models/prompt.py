@@ -4,6 +4,7 @@ An agent has its own prompts; its file only has the parser of its tool calls.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,29 +25,43 @@ def words_of(record: TrainingRecord | None) -> int:
 def prompt_of(record: TrainingRecord | None) -> dict[str, Any]:
     """Return the messages with a placeholder for the document, and the benchmark's greedy
     sampling."""
+    sampling: dict[str, Any] = {"temperature": 0.0}
+    if record and record.enable_thinking is not None:
+        sampling["chat_template_kwargs"] = {"enable_thinking": record.enable_thinking}
     if record and record.is_agent:
         return {
             "environment": record.environment,
             "tool_call_parser": record.tool_call_parser,
-            "temperature": 0.0,
+            **sampling,
         }
     words_max = words_of(record)
     return {
+        **sampling,
         "messages": summary_messages(DOCUMENT, words_max),
         "document": DOCUMENT,
         "words_max": words_max,
-        "temperature": 0.0,
         "max_tokens": summary_tokens_max(words_max),
     }
 
 
-def parser_in(folder: Path) -> str:
-    """Return the parser of an exported agent's tool calls; empty for a summarizer."""
+def prompt_in(folder: Path) -> dict[str, Any]:
+    """Return the prompt of an exported model, as `prompt_of`; empty if it can't be read."""
     try:
-        prompt = json.loads((folder / PROMPT_FILE).read_text(encoding="utf-8"))
-        return str(prompt.get("tool_call_parser", ""))
-    except (OSError, ValueError, AttributeError):
-        return ""
+        return dict(json.loads((folder / PROMPT_FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def options_of(prompt: Mapping[str, Any]) -> list[str]:
+    """Return vLLM's options for a prompt: an agent's calls of tools, and its chat template's."""
+    options = []
+    parser = prompt.get("tool_call_parser")
+    if parser:
+        options = ["--enable-auto-tool-choice", "--tool-call-parser", str(parser)]
+    template = prompt.get("chat_template_kwargs")
+    if template:
+        options += ["--default-chat-template-kwargs", json.dumps(template)]
+    return options
 
 
 def write_prompt(folder: Path, record: TrainingRecord | None) -> None:

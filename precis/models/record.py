@@ -32,6 +32,8 @@ class TrainingRecord(Record):
     """The kind of its environment; any other than `summaries` is an agent."""
     tool_call_parser: str = "hermes"
     """vLLM's parser of its tool calls."""
+    enable_thinking: bool | None = None
+    """The option of its chat template in training; None without one."""
     words_max: int
     """The word limit in the policy's prompt; only for summaries."""
     tokens_max: int | None = None
@@ -67,11 +69,11 @@ def training_record(
     held-out scenarios."""
     trainer = config.trainer
     environment = config.environment
-    tokens_max, parser = None, "hermes"
+    tokens_max, parser, thinking = None, "hermes", None
     if isinstance(trainer, ArtTrainer):
         tokens_max, parser = trainer.engine.tokens_max, trainer.engine.tool_call_parser
     elif isinstance(trainer, TinkerTrainer):
-        tokens_max = trainer.tokens_max
+        tokens_max, thinking = trainer.tokens_max, False
     split = ""
     train_size, val_size = scenarios
     if environment.kind == "summaries":
@@ -91,6 +93,7 @@ def training_record(
         base_model=trainer.base_model,
         environment=environment.kind,
         tool_call_parser=parser,
+        enable_thinking=thinking,
         words_max=config.rollouts.words_max,
         tokens_max=tokens_max,
         documents=source,

@@ -20,7 +20,7 @@ from precis.models.adapter import claimed_base, rank_of
 from precis.models.base import base_config, base_to_load
 from precis.models.export import VERIFICATION_FILE, export_model
 from precis.models.own_servers import Server, announced
-from precis.models.prompt import PROMPT_FILE, parser_in
+from precis.models.prompt import PROMPT_FILE, options_of, prompt_in
 from precis.models.reference import NamedCheckpoint
 from precis.processes.file_lock import file_lock
 from precis.processes.signals import passed_on
@@ -114,8 +114,8 @@ def command_for_adapter(
     modules = ["--lora-modules", f"{model.serving_name}={folder}"]
     trained_with = model.record.tokens_max if model.record else None
     context_tokens = context_tokens or trained_with or CONTEXT_TOKENS
-    tools = _tool_calling(folder)
-    return [*_vllm(loaded, context_tokens, address), *adapter, *modules, *tools]
+    options = options_of(prompt_in(folder))
+    return [*_vllm(loaded, context_tokens, address), *adapter, *modules, *options]
 
 
 def command_for_merged(
@@ -123,19 +123,13 @@ def command_for_merged(
 ) -> list[str]:
     """Return vLLM's command for merged weights in a folder. Raises ConfigError if it has no
     model."""
-    served = ["--served-model-name", name, *_tool_calling(folder)]
+    served = ["--served-model-name", name, *options_of(prompt_in(folder))]
     command = [*_vllm(str(folder), context_tokens, address), *served]
     config = base_config(folder)
     if "float32" not in (config.get("dtype"), config.get("torch_dtype")):
         return command
     # By default it would round 32 bits to 16, and lose the adapter's precision.
     return [*command, "--dtype", "float32"]
-
-
-def _tool_calling(folder: Path) -> list[str]:
-    """Return vLLM's options for an agent, as in the trainer; none for a summarizer."""
-    parser = parser_in(folder)
-    return ["--enable-auto-tool-choice", "--tool-call-parser", parser] if parser else []
 
 
 def is_merged(folder: Path) -> bool:

@@ -33,6 +33,7 @@ from tests.support.runs import train_policy
 from tests.support.tiny_model import AN_AGENT, AS_TRAINED, put_run, store_with_adapter, write_base
 
 TOOLS = ["--enable-auto-tool-choice", "--tool-call-parser", "llama3_json"]
+NO_THINKING = {**AS_TRAINED, "enable_thinking": False}
 THE_KEY = {"Authorization": "Bearer the-key"}
 PRECIS = str(Path(sys.executable).with_name("precis"))
 
@@ -99,6 +100,7 @@ def test_an_adapter_is_served_beside_its_base(
         (AS_TRAINED, (), ["--served-model-name", "mine@2"]),
         (AS_TRAINED, ("--dtype", "float32"), ["--dtype", "float32"]),
         (AN_AGENT, (), TOOLS),
+        (NO_THINKING, (), ["--default-chat-template-kwargs", '{"enable_thinking": false}']),
     ],
 )
 def test_merged_weights_are_served_from_their_folder_as_they_are(
@@ -259,16 +261,17 @@ def test_without_a_step_it_is_what_the_run_ended_with(
 
 
 @pytest.mark.parametrize(
-    ("trainer", "tokens_max"),
+    ("trainer", "tokens_max", "enable_thinking"),
     [
-        ({"kind": "extractive"}, None),
-        ({"kind": "art", "engine": {"tokens_max": 2048}}, 2048),
-        ({"kind": "tinker", "tokens_max": 16384}, 16384),
+        ({"kind": "extractive"}, None, None),
+        ({"kind": "art", "engine": {"tokens_max": 2048}}, 2048, None),
+        ({"kind": "tinker", "tokens_max": 16384}, 16384, False),
     ],
 )
-def test_the_record_says_how_much_the_model_read_at_once(
-    trainer: dict[str, Any], tokens_max: int | None
+def test_the_record_says_how_much_the_model_read_at_once_and_whether_it_thought(
+    trainer: dict[str, Any], tokens_max: int | None, enable_thinking: bool | None
 ) -> None:
-    """`precis model serve` serves it with that many, and with 4096 where nothing is said."""
+    """`precis model serve` serves it so, and with 4096 tokens where nothing is said."""
     config = TrainConfig.model_validate({"store": "s", "trainer": trainer})
-    assert training_record(config, "a-judge").tokens_max == tokens_max
+    record = training_record(config, "a-judge")
+    assert (record.tokens_max, record.enable_thinking) == (tokens_max, enable_thinking)
