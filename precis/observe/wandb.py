@@ -183,28 +183,23 @@ def _main() -> None:
     (Path(opening["dir"]) / _PAGE).write_text(run.url or "")
     for line in sys.stdin:
         try:
-            _take(run, json.loads(line))
+            entry = json.loads(line)
+            match entry:
+                case {"metrics": metrics}:
+                    run.log(metrics, step=entry["step"])
+                case {"table": name}:
+                    table = wandb.Table(columns=entry["columns"], data=entry["rows"])
+                    run.log({name: table}, step=entry["step"])
+                case {"images": images}:
+                    run.log({name: wandb.Image(path) for name, path in images.items()})
+                case {"artifact": name}:
+                    artifact = wandb.Artifact(name, type="results")
+                    artifact.add_file(entry["path"])
+                    run.log_artifact(artifact)
         except (wandb.Error, ValueError, OSError) as error:  # skip this entry
             print(f"Not logged ({error!r}): {line[:200]}", file=sys.stderr, flush=True)
     signal.alarm(_ORPHAN_TIMEOUT_S)
     run.finish()
-
-
-def _take(run: Any, entry: Mapping[str, Any]) -> None:
-    import wandb
-
-    match entry:
-        case {"metrics": metrics}:
-            run.log(metrics, step=entry["step"])
-        case {"table": name}:
-            table = wandb.Table(columns=entry["columns"], data=entry["rows"])
-            run.log({name: table}, step=entry["step"])
-        case {"images": images}:
-            run.log({name: wandb.Image(path) for name, path in images.items()})
-        case {"artifact": name}:
-            artifact = wandb.Artifact(name, type="results")
-            artifact.add_file(entry["path"])
-            run.log_artifact(artifact)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import uvicorn
 
@@ -130,14 +130,20 @@ async def child_service(
     with reader, writer:
         async with run_child(command, log, variables, [writer.fileno()]) as child:
             writer.close()  # so that the pipe ends with the child
+            pipe = asyncio.StreamReader()
+            transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(pipe), reader
+            )
             try:
-                port = await _read_port(reader)
+                port = (await asyncio.wait_for(pipe.readline(), _START_TIMEOUT_S)).strip().decode()
             except TimeoutError as error:
                 raise TrainerError(
                     f"{module} did not listen within {_START_TIMEOUT_S:.0f} s. All that it printed "
                     f"is in {child.log}."
                 ) from error
-            if port is None:
+            finally:
+                transport.close()
+            if not port:
                 cause = cause_of("", child.output())
                 raise TrainerError(
                     f"{module} did not start: {cause.rstrip('.')}. All that it printed is in "
@@ -184,19 +190,6 @@ async def run_child(
 
 Launch = Callable[..., AbstractAsyncContextManager[ChildService]]
 """A function that starts a service: `child_service`, or a substitute."""
-
-
-async def _read_port(reader: IO[Any]) -> int | None:
-    """Read the child's port; None if it ended. Raises TimeoutError if it took too long."""
-    pipe = asyncio.StreamReader()
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(pipe), reader
-    )
-    try:
-        line = await asyncio.wait_for(pipe.readline(), _START_TIMEOUT_S)
-        return int(line) if line else None
-    finally:
-        transport.close()
 
 
 def free_port() -> int:
