@@ -282,13 +282,16 @@ class Ledger(Record):
         variances = sorted((*others, variance), key=lambda known: known.step)
         return self._with(variances=tuple(variances), usd=self.usd + usd)
 
-    def charge(self, usd: float, pending_usd: float = 0.0, at: float = 0.0) -> Self:
+    def charge(
+        self, usd: float, pending_usd: float = 0.0, at: float = 0.0, unpriced: int = 0
+    ) -> Self:
         """Return the ledger with further spend beside steps and validations, of which a part is
         pending; `at` is the time up to which it counts a machine."""
         return self._with(
             usd=self.usd + usd,
             other_usd=self.other_usd + usd,
             pending_usd=self.pending_usd + pending_usd,
+            unpriced=self.unpriced + unpriced,
             charged_at=max(self.charged_at, at),
         )
 

@@ -78,8 +78,8 @@ async def resume(
     # A killed process may not have logged its last step; another machine's log is not known.
     if run.ledger.steps and logged != run.found_at - 1:
         run.found_at -= 1
-    learned = run.environment.learned
-    await asyncio.to_thread(keep_trained_on, run.store, run.ledger, learned)
+    environment = run.environment
+    await asyncio.to_thread(keep_trained_on, run.store, run.ledger, environment.learned)
     step = await asyncio.to_thread(
         upload_kept, run.store, run.ledger, run.kept_folder, run.lease.id
     )
@@ -87,7 +87,6 @@ async def resume(
         _log.info("Uploaded the checkpoint of step %d, which was kept here.", step)
     plan = await _with_trainer(run)
     await _bring_stale_adapter(run, plan)
-    environment = run.environment
     sizes = (len(environment.scenarios("train")), len(environment.scenarios("validation")))
     training = training_record(run.config, environment.identity.get("model", ""), sizes)
     await asyncio.to_thread(write_record, run.store, run.name, training)

@@ -248,17 +248,18 @@ class Run:
             return
         # A commit that did not succeed may still be in the store, with its part of this.
         pending_usd = self.described.usd if self.described else 0.0
-        self.ledger = self.ledger.charge(usd, pending_usd, time.time())
+        self.ledger = self.ledger.charge(usd, pending_usd, time.time(), spend.unpriced)
+        # Also if the write fails or is cancelled: the next one, if any, has it in the ledger.
         self.trainer.meter.book(machine_usd)
+        self._booked = self._booked + spend
         try:
             if self._stored.version is None:
                 raise StoreError("The run did not begin.")
             async with asyncio.timeout(_BOOK_S):
-                await self.write_ledger(self.ledger, spend)
+                await self.write_ledger(self.ledger)
         except (StoreError, TimeoutError) as error:
             why = str(error) or f"The store did not answer for {_BOOK_S:.0f} s."
             _log.warning("The run's last %s are in no ledger: %s", write_dollars(usd), why)
-            self._booked = self._booked + spend  # the next call, if any, has it in the ledger
 
     @property
     def usd(self) -> float:

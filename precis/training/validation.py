@@ -98,7 +98,6 @@ def validation_of(
 ) -> Validation:
     """Measure adapter `step` by a rollout of each held-out scenario, in their order; at least one
     is scored. `measure` is that of the run's first validation; empty for the first."""
-    unscored = count_causes(rollouts)
     scores = [one.score if isinstance(one.score, Score) else None for one in rollouts]
     # What a bootstrap draws depends on the order: a benchmark's rows are by scenario.
     by_scenario = sorted(range(len(rollouts)), key=lambda place: rollouts[place].scenario.id)
@@ -128,7 +127,7 @@ def validation_of(
         measure=next(iter(metrics)),
         metrics=metrics,
         seconds=seconds,
-        unscored=dict(unscored),
+        unscored=dict(count_causes(rollouts)),
     )
 
 

@@ -1,5 +1,6 @@
 """What a run says that it has spent is what was charged, whatever died meanwhile."""
 
+import asyncio
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -220,6 +221,27 @@ async def test_what_a_written_ledger_has_is_not_booked_again_although_no_answer_
     async with life.opened() as run:
         await TrainingLoop(run).resume()
         assert run.ledger.usd == 4.0
+
+
+async def test_a_cost_whose_booking_was_cancelled_is_booked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write may have been carried out all the same."""
+
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    async with Life(tmp_path, {}).opened() as run:
+        await run.read_ledger()
+        await run.write_ledger(run.ledger)
+        run.taught = Spend(usd=3.0, unpriced=1)
+        with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
+            patch.setattr(run.lease, "check", cancelled)
+            await run.book_rest(run.unbooked)
+        run.taught += Spend(usd=1.0)
+        await run.book_rest(run.unbooked)
+        booked = load_ledger(run.store, "m")
+        assert (booked.usd, booked.unpriced) == (4.0, 1)
 
 
 async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_path: Path) -> None:
