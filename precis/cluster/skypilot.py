@@ -244,7 +244,8 @@ class SkyPilotHost:
         except TimeoutError as error:
             await self.leave()
             raise ClusterError(
-                f"The trainer on cluster {self.name} did not answer within {patience_s:.0f} s."
+                f"The trainer on cluster {self.name} did not answer within {patience_s:.0f} s.",
+                "See its log above, or give it longer (cluster.answer_timeout_s).",
             ) from error
         self._connection.callback(asyncio.create_task(_ping(address)).cancel)
         return address

@@ -130,4 +130,6 @@ def base_config(folder: Path) -> dict[str, Any]:
     try:
         return _OBJECT.validate_json(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} can't be read: {folder} is not a model's folder.") from error
+        raise ConfigError(
+            f"{path} can't be read: {folder} is not a model's folder.", "Name another."
+        ) from error

@@ -83,7 +83,8 @@ def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     except OSError as error:
-        raise ModelError(f"{program[0]} can't be run: {error.strerror}.") from error
+        remedy = "Name llama.cpp's script with --converter."
+        raise ModelError(f"{program[0]} can't be run: {error.strerror}.", remedy) from error
     if done.returncode != 0 or not file.is_file():
         said = (done.stderr or done.stdout).strip().splitlines()[-3:]
         if any(line.startswith("ModuleNotFoundError") for line in said):

@@ -149,7 +149,10 @@ def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
         found = complete_around(store, ledger.model, ledger.next_step)
         committed = [step for step in found if step <= ledger.next_step]
         if not committed:
-            raise StoreError(f"{store.url} holds no whole checkpoint of {ledger.model!r}.")
+            raise StoreError(
+                f"{store.url} holds no whole checkpoint of {ledger.model!r}.",
+                "Start its run again, which commits what it has, or bring one back from a backup.",
+            )
         return found[max(committed)]
     sizes = store.sizes(f"{ledger.model}/checkpoints/")
     if step == "best":

@@ -81,7 +81,9 @@ def read_tensor(path: Path, name: str) -> Tensor:
         try:
             found: Tensor = file.get_tensor(name)
         except (SafetensorError, TypeError) as error:
-            raise ConfigError(f"{path}: the tensor {name} can't be read ({error}).") from error
+            raise ConfigError(
+                f"{path}: the tensor {name} can't be read ({error}).", "Fetch the model again."
+            ) from error
     return found
 
 
@@ -133,4 +135,6 @@ def _open(path: Path) -> Any:
     try:
         return safe_open(path, framework="numpy")
     except (OSError, SafetensorError) as error:
-        raise ConfigError(f"{path} can't be read as safetensors ({error}).") from error
+        raise ConfigError(
+            f"{path} can't be read as safetensors ({error}).", "Fetch the model again."
+        ) from error

@@ -57,7 +57,8 @@ def load_reached(store: Store, model: str, step: int) -> Ledger:
     if step > ledger.next_step:
         raise ConfigError(
             f"{ledger.model!r} has only come to step {ledger.next_step}: it can't be restarted at "
-            f"step {step}."
+            f"step {step}.",
+            "Give --step an earlier one.",
         )
     return ledger
 

@@ -236,7 +236,7 @@ QUANTIZED = "is quantized (4 or 8 bits)"
         ({}, write(INDEX, "{}"), NO_INDEX),
         ({}, write(INDEX, '{"weight_map": []}'), NO_INDEX),
         ({}, write(INDEX, "[]"), NO_INDEX),
-        ({}, write("config.json", "[]"), "is not a model's folder"),
+        ({}, write("config.json", "[]"), "is not a model's folder. Name another"),
     ],
 )
 def test_what_is_no_plain_product_or_is_no_base_for_it_is_refused(

@@ -136,7 +136,8 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
         )
     twice = found.filter(pl.struct(_KEY_AS_TEXT).is_duplicated())
     if not twice.is_empty():
-        raise ConfigError(f"{path}, line {twice['line'][-1]}: its question is there twice.")
+        said = f"{path}, line {twice['line'][-1]}: its question is there twice."
+        raise ConfigError(said, "Delete one of the lines.")
     return found
 
 

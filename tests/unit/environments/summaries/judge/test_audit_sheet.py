@@ -59,7 +59,7 @@ def test_a_sheet_of_documents_whose_ids_are_not_plain_is_read_back(tmp_path: Pat
         (lambda text: text.replace("\n,", "\nperhaps,", 1), "line 2: 'perhaps' is not a verdict"),
         (lambda text: text.replace("\n,", "\nyes,").replace(",d1", ",e1"), "no verdict of a judge"),
         (lambda text: text.replace("\n,", "\nyes,") + text.splitlines()[1].replace(",", "no,", 1),
-         "is there twice"),
+         "is there twice. Delete one"),
         (lambda text: text + '"' + " " * 2 * CELL_MAX,
          "can't be read: field larger.*a quotation mark that nothing closes"),
     ],
