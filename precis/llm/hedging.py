@@ -6,7 +6,7 @@ rarely slow together. The second of a verdict's two requests is late when the ve
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -105,7 +105,15 @@ class Hedging:
                         if second is not None:
                             tasks.append(asyncio.create_task(ask(second)))
                             break
-                result = await _first_result(tasks)
+                under_way = set(tasks)
+                succeeded: list[asyncio.Task[T]] = []
+                while under_way and not succeeded:
+                    ended, under_way = await asyncio.wait(
+                        under_way, return_when=asyncio.FIRST_COMPLETED
+                    )
+                    succeeded = [task for task in ended if task.exception() is None]
+                # If all have failed, this raises the last error.
+                result = (succeeded or list(ended))[0].result()
             finally:
                 for task in tasks:
                     task.cancel()
@@ -113,13 +121,3 @@ class Hedging:
         own.add_wait(clock() - began_s)
         self._ages.add_wait(clock() - verdict_began_s)
         return result
-
-
-async def _first_result(tasks: Sequence[asyncio.Task[T]]) -> T:
-    """Return the first result; if all fail, raise the last error."""
-    under_way = set(tasks)
-    while True:
-        ended, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-        succeeded = [task for task in ended if task.exception() is None]
-        if succeeded or not under_way:
-            return (succeeded or list(ended))[0].result()
