@@ -167,6 +167,8 @@ def next_steps(config: TrainConfig, server: PrefectServer) -> dict[str, str]:
         if config.documents.source == "bundled":
             own = {"make rehearse DOCUMENTS=my-documents/": "trains on documents of your own"}
             return steps | own | stop
+        example = "make rehearse ENVIRONMENT=examples/tic_tac_toe.py"
+        steps[example] = "trains an agent; one of your own is such a file: docs/agents.md"
     elif agent.kind == "python":
         steps[f"{precis} play {shlex.quote(agent.file)}{named}"] = "shows an episode"
     rented = "lists what a language model on a rented GPU needs: docs/first-h100-run.md"

@@ -215,6 +215,7 @@ def test_each_rehearsal_leads_to_the_next(tmp_path: Path, monkeypatch: pytest.Mo
     )
     assert list(next_steps(own, found)) == [
         f".venv/bin/precis summarize report.pdf --store '{elsewhere}'",
+        "make rehearse ENVIRONMENT=examples/tic_tac_toe.py",
         ".venv/bin/precis doctor train/h100",
     ]
     agent = TrainConfig.model_validate(
