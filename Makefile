@@ -142,7 +142,7 @@ LOCK_FORM = --quiet --generate-hashes --no-emit-index-url --custom-compile-comma
 LOCK = --universal --python-version 3.11 $(LOCK_FORM)
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "Précis needs Python 3.11, 3.12 or 3.13; name one with PYTHON=python3.12.")'
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15) and "Précis needs Python 3.11, 3.12, 3.13 or 3.14; name one with PYTHON=python3.12.")'
 	@echo "Making the environment $(VENV) with $$($(PYTHON) --version) …"
 	@$(MAKE_VENV)
 

@@ -83,14 +83,14 @@ class _UserThread(threading.Thread):
         self.error: BaseException | None = None
         self._function = function
         self._given = given
-        self._context = contextvars.copy_context()
+        self._callers = contextvars.copy_context()  # `_context` is the thread's own in Python 3.14
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self._cancelled = False
 
     def run(self) -> None:
         try:
-            self.returned = self._context.run(self._call)
+            self.returned = self._callers.run(self._call)
         except (KeyboardInterrupt, GeneratorExit) as error:
             # Threads get no Ctrl-C: the user's code raised it.
             raised = RuntimeError(f"It raised {type(error).__name__}.")
