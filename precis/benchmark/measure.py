@@ -15,11 +15,11 @@ from precis import __version__
 from precis.benchmark.client import ContenderClient, Replies
 from precis.benchmark.contender import ContenderSpec
 from precis.config import OF_A_RUN, BenchmarkConfig
+from precis.environment import code_commit
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, UnusableRun
 from precis.llm.concurrency import run_for_each
-from precis.models.record import code_commit
 from precis.records.ledger import find_ledger, load_ledger
 from precis.records.nouns import Figure, default_figure
 from precis.records.questions import questions_of

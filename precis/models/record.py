@@ -5,13 +5,13 @@ text. It has no secrets, and resuming a run does not read it.
 """
 
 import logging
-import subprocess
 from pathlib import Path
 
 from pydantic import ConfigDict, ValidationError
 
 from precis import __version__
 from precis.config import RunConfig
+from precis.environment import code_commit
 from precis.record import BaseModelName, Record
 from precis.settings.environment import CommandSettings, PythonSettings, label_of
 from precis.settings.tinker import TinkerTrainer
@@ -130,16 +130,3 @@ def read_record(store: Store, model: str) -> TrainingRecord | None:
     except ValidationError as error:
         _log.warning("%s/%s can't be read: %s", store.url, record_key(model), error)
         return None
-
-
-def code_commit() -> str:
-    """Return the commit of this checkout, with `-dirty` if it has changes; empty elsewhere."""
-    root = Path(__file__).parents[2]
-    if not (root / ".git").exists():
-        return ""  # installed; a repository around it would be another project's
-    git = ("git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
-    try:
-        done = subprocess.run(git, capture_output=True, text=True)
-    except OSError:  # no git here
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

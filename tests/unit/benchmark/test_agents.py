@@ -19,12 +19,12 @@ from precis.benchmark.measure import measure, results_of
 from precis.benchmark.report import publish, store_report
 from precis.benchmark.run import BenchmarkRun, compare, line_up, open_benchmark, serve_others
 from precis.config import BenchmarkConfig, ContenderConfig, RolloutsConfig
+from precis.environment import code_commit
 from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, RolloutError
 from precis.llm.budget import Budget
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
-from precis.models.record import code_commit
 from precis.records.nouns import REWARD, Figure
 from precis.records.results import scan_results
 from precis.report.benchmark_view import Benchmark
