@@ -5,7 +5,6 @@ Secrets are read only here. They are `SecretStr`, so that a printed record shows
 
 import io
 import os
-import subprocess
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -187,16 +186,3 @@ def block_name(variable: str) -> str:
 StoreUrl = Annotated[str, AfterValidator(lambda url: url or Variables().store)]
 """A folder or s3://bucket/prefix. Empty becomes the variable PRECIS_STORE, or else .precis/store:
 a field that may be left out has `Field("", validate_default=True)`."""
-
-
-def code_commit() -> str:
-    """Return the commit of this checkout, with `-dirty` if it has changes; empty elsewhere."""
-    root = Path(__file__).parents[1]
-    if not (root / ".git").exists():
-        return ""  # installed; a repository around it would be another project's
-    git = ("git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
-    try:
-        done = subprocess.run(git, capture_output=True, text=True)
-    except OSError:  # no git here
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

@@ -15,7 +15,6 @@ from precis import __version__
 from precis.benchmark.client import ContenderClient, Replies
 from precis.benchmark.contender import ContenderSpec
 from precis.config import OF_A_RUN, BenchmarkConfig
-from precis.environment import code_commit
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, UnusableRun
@@ -30,6 +29,7 @@ from precis.run.overview import list_runs
 from precis.settings.overrides import overlay
 from precis.settings.problems import problems_in
 from precis.store import Store
+from precis.version import code_commit
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from pydantic import ConfigDict, ValidationError
 
 from precis import __version__
 from precis.config import RunConfig
-from precis.environment import code_commit
 from precis.record import BaseModelName, Record
 from precis.settings.environment import CommandSettings, PythonSettings, label_of
 from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer
 from precis.store import Store
+from precis.version import code_commit
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ from precis.benchmark.measure import measure, results_of
 from precis.benchmark.report import publish, store_report
 from precis.benchmark.run import BenchmarkRun, compare, line_up, open_benchmark, serve_others
 from precis.config import BenchmarkConfig, ContenderConfig, RolloutsConfig
-from precis.environment import code_commit
 from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, RolloutError
@@ -33,6 +32,7 @@ from precis.settings.environment import PythonSettings
 from precis.store import open_store
 from precis.store.kept import KeptRecords
 from precis.training.serving import CheckpointServer, measure_all, measure_contender
+from precis.version import code_commit
 from tests.support import echoing
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.examples import EXAMPLES
