@@ -25,7 +25,7 @@ from precis.records.trajectories import scan_trajectories
 from precis.settings.environment import PythonSettings, WorkersSettings
 from precis.training.opening import load_agent
 from tests.services.conftest import ROOT
-from tests.services.patience import Patience, patience_s, wait_until
+from tests.services.patience import Patience, patience_s, until, wait_until
 from tests.support import echoing
 from tests.support.in_process import Life
 from tests.support.scripted_policy import ScriptedPolicy, asked
@@ -125,8 +125,8 @@ async def test_games_are_spread_over_the_nodes_and_recorded(cluster: str, tmp_pa
         assert len(said) == 2
         assert ("salt" if rollout.scenario["n"] % 2 else "bread") in said[0]
         assert all(call.token_ids for call in rollout.calls)
-    for one in metrics:
-        assert not is_running(int(one["process"])), "it ends with the run"
+    used = {int(one["process"]) for one in metrics}
+    await until(lambda: not any(map(is_running, used)), "the end of the workers with the run")
 
 
 async def test_a_worker_that_is_killed_in_mid_game_costs_that_game(
