@@ -108,9 +108,7 @@ def test_the_user_may_name_the_base_of_a_run_that_names_two(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("config", [{"r": "8"}, {"r": 0}, {"lora_alpha": []}])
-def test_a_configuration_of_other_types_is_a_sentence(
-    config: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_configuration_of_other_types_is_told(config: dict[str, Any], tmp_path: Path) -> None:
     done = try_command("serve", store_with_adapter(tmp_path, **config), tmp_path)
     assert "is not the configuration of a LoRA adapter" in done.stderr
 

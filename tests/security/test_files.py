@@ -116,9 +116,7 @@ def reader_of(reader: FileReader) -> int:
     return process.pid
 
 
-def test_a_folder_goes_on_after_files_that_are_made_to_do_harm(
-    store: FolderStore, story: Path
-) -> None:
+def test_a_folder_goes_on_after_files_meant_to_do_harm(store: FolderStore, story: Path) -> None:
     folder = story.parent / "folder"
     folder.mkdir()
     (folder / "a.html").write_text("<b>" * 20_000)
@@ -134,9 +132,7 @@ def test_a_folder_goes_on_after_files_that_are_made_to_do_harm(
     assert not set("\x1b\x9b\x07") & set(done.output)
 
 
-def test_what_a_server_says_to_the_terminal_does_not_reach_it(
-    store: FolderStore, story: Path
-) -> None:
+def test_what_a_server_says_to_the_terminal_is_filtered(store: FolderStore, story: Path) -> None:
     async def complete(_: ChatRequest) -> Completion:
         return Completion("m", [Choice(f"{ESCAPES}The mill\x1b[0m closed.")])
 

@@ -47,9 +47,7 @@ def test_the_home_is_for_its_owner_alone_even_where_it_was_not(
 
 
 @pytest.mark.parametrize("shared", [0o755, 0o750, 0o2770, 0o700])
-def test_a_store_is_as_readable_as_its_root_whatever_the_umask(
-    shared: int, tmp_path: Path, umask: None
-) -> None:
+def test_a_store_is_as_readable_as_its_root(shared: int, tmp_path: Path, umask: None) -> None:
     root = tmp_path / "store"
     root.mkdir()
     root.chmod(shared)

@@ -159,9 +159,7 @@ def test_wherever_a_stale_writer_stops_the_new_owners_checkpoint_stays(
         assert pointer is not None and json.loads(pointer.data) == {"step": 3}
 
 
-def test_a_stale_writer_that_comes_late_is_told_whose_the_model_is(
-    store: FolderStore, tmp_path: Path
-) -> None:
+def test_a_late_writer_is_told_whose_the_model_is(store: FolderStore, tmp_path: Path) -> None:
     stale = take_lease(store, "stale")
     take_lease(store, "owner")
     before = store.sizes("m/")
@@ -229,9 +227,7 @@ def test_a_manifest_that_was_replaced_is_not_the_ledgers(
     assert (plan.trainer, plan.ledger.next_step) == ("restore", 1)
 
 
-def test_what_attempts_have_left_goes_with_the_next_retention(
-    store: FolderStore, tmp_path: Path
-) -> None:
+def test_what_attempts_left_goes_with_the_retention(store: FolderStore, tmp_path: Path) -> None:
     left = f"m/checkpoints/0002/{'0' * 16}/weights"
     store.put(left, b"half")
     assert prune(store, ledger_at(2), FEW) == [1]

@@ -56,9 +56,7 @@ def test_a_retry_that_waits_is_cancelled_at_once(deployed: Precis) -> None:
 
 
 @pytest.mark.parametrize("removed", ["limit", "deployment"])
-def test_a_run_ends_whose_limit_was_removed_while_it_was_at_work(
-    deployed: Precis, removed: str
-) -> None:
+def test_a_run_ends_whose_limit_was_removed_meanwhile(deployed: Precis, removed: str) -> None:
     ours = {"User-Agent": "prefect/3.9.1 (API 0.8.4)"}  # an older client's run holds no slot
     with client_of(deployed.api, headers=ours) as api:
         flow = api.post("/flows/", json={"name": "limited"}).raise_for_status().json()["id"]
@@ -76,18 +74,14 @@ def test_a_run_ends_whose_limit_was_removed_while_it_was_at_work(
         assert api.get(f"/flow_runs/{run}").json()["state_type"] == "COMPLETED"
 
 
-def test_a_shared_server_is_reached_from_elsewhere_and_asks_for_its_password(
-    deployed: Precis,
-) -> None:
+def test_a_shared_server_is_reached_from_elsewhere_with_its_password(deployed: Precis) -> None:
     elsewhere = deployed.api.replace("127.0.0.1", "127.0.0.2")
     for auth, status in ((None, 401), (AUTH, 200)):
         with client_of(elsewhere, auth=auth) as api:
             assert api.post("/flows/count", json={}).status_code == status
 
 
-def test_the_form_shows_each_setting_with_its_type_and_a_run_trains_with_what_it_sends(
-    deployed: Precis, tmp_path: Path
-) -> None:
+def test_the_form_has_all_settings_and_a_run_obeys_them(deployed: Precis, tmp_path: Path) -> None:
     """The form is filled from the schema's defaults and the deployment's parameters, and sends all
     of it. A number beyond 64 bits in another run keeps the server from listing none."""
     with client_of(deployed.api) as api:
@@ -119,9 +113,7 @@ def test_the_form_shows_each_setting_with_its_type_and_a_run_trains_with_what_it
     assert settings["retention"]["keep_every"] != fields["retention"]["default"]["keep_every"]
 
 
-def test_an_error_that_the_server_logs_from_the_background_is_not_its_end(
-    deployed: Precis,
-) -> None:
+def test_an_error_logged_in_a_servers_background_is_not_its_end(deployed: Precis) -> None:
     """As it does when SQLite is locked for long."""
     event = {
         "id": str(uuid4()),

@@ -101,9 +101,7 @@ async def test_a_call_that_a_desk_can_t_make_is_answered(arguments: str) -> None
 
 @pytest.mark.parametrize("http", [False, True])
 @pytest.mark.parametrize("streaming", [False, True])
-async def test_whatever_the_agents_sdk_sends_is_answered_and_recorded(
-    http: bool, streaming: bool
-) -> None:
+async def test_whatever_the_agents_sdk_sends_is_answered(http: bool, streaming: bool) -> None:
     import agents
 
     @agents.function_tool  # type: ignore[untyped-decorator]
@@ -151,9 +149,7 @@ async def test_whatever_the_agents_sdk_sends_is_answered_and_recorded(
 @pytest.mark.parametrize(
     "bound", [{}, {"tool_choice": "any", "parallel_tool_calls": False, "strict": True}]
 )
-async def test_whatever_langgraph_sends_is_answered_and_recorded(
-    streaming: bool, bound: dict[str, Any]
-) -> None:
+async def test_whatever_langgraph_sends_is_answered(streaming: bool, bound: dict[str, Any]) -> None:
     from langchain_core.tools import tool
     from langchain_openai import ChatOpenAI
     from langgraph.graph import START, MessagesState, StateGraph

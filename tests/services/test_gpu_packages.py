@@ -84,9 +84,7 @@ def normal(name: str) -> str:
 
 
 @pytest.mark.long  # half a minute of the index; run it when a lock changes
-def test_the_packages_resolve_as_they_are_locked_and_nothing_is_overridden_without_need(
-    tmp_path: Path,
-) -> None:
+def test_the_locked_packages_resolve_and_no_override_is_needless(tmp_path: Path) -> None:
     def resolve_without(name: str) -> Done:
         """Ask uv as `make lock` does, with all overrides or without one."""
         lock = tmp_path / f"lock{name}.txt"

@@ -56,9 +56,7 @@ def test_a_judge_goes_when_its_parent_is_gone() -> None:
             judge.kill()
 
 
-async def test_a_child_never_waits_for_a_reader_of_what_it_prints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_child_waits_for_no_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chatty = tmp_path / "chatty.py"
     chatty.write_text(_CHATTY)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path.cwd()}")
@@ -70,9 +68,7 @@ async def test_a_child_never_waits_for_a_reader_of_what_it_prints(
     assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_child_that_can_not_start_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_child_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
     with pytest.raises(TrainerError, match=r"No module named precis\.nothing"):
         async with child_service("precis.nothing", [], log):

@@ -160,9 +160,7 @@ BAD: dict[tuple[str, str], str] = {
 """Calls of one attempt, one after the other, and how the answer to each begins."""
 
 
-async def test_bad_calls_and_tools_are_answered_and_one_that_completes_nothing_ends(
-    tmp_path: Path,
-) -> None:
+async def test_bad_calls_are_answered_and_a_hanging_tool_ends(tmp_path: Path) -> None:
     environment = odd(tmp_path, TURNS_MAX=len(BAD) + 2)
 
     def say(request: ChatRequest) -> str | ToolCall:

@@ -121,9 +121,7 @@ def test_axe_finds_nothing_and_nothing_but_a_table_scrolls_sideways(
             assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_a_topic_and_models_filter_figures_and_documents_with_the_keyboard_too(
-    report: Page,
-) -> None:
+def test_a_topic_and_models_filter_also_by_the_keyboard(report: Page) -> None:
     trained = report.locator("#standings tr.trained")
     topic = report.get_by_label("Topic", exact=True)
     assert trained.locator(".accuracy").inner_text() == "87.5%"
@@ -153,9 +151,7 @@ def test_a_topic_and_models_filter_figures_and_documents_with_the_keyboard_too(
     assert shown.all_inner_texts() == everyone
 
 
-def test_two_models_are_read_side_by_side_with_verdicts_and_hostile_ones_as_text(
-    report: Page,
-) -> None:
+def test_two_models_are_read_side_by_side_and_hostile_ones_as_text(report: Page) -> None:
     left, right = report.locator("#left-side"), report.locator("#right-side")
     assert HOSTILE in left.locator(".summary").inner_text()
     assert left.locator("script").count() == 0
@@ -192,9 +188,7 @@ def test_the_charts_are_drawn_and_described(report: Page) -> None:
         assert len(image.get_attribute("alt") or "") > 20
 
 
-def test_a_game_of_two_steps_is_read_side_by_side_turn_by_turn_with_its_calls_unfolded(
-    rollouts: Page,
-) -> None:
+def test_a_game_is_read_side_by_side_turn_by_turn_with_its_calls(rollouts: Page) -> None:
     left, right = rollouts.locator("#left"), rollouts.locator("#right")
     assert left.locator("h2").inner_text().startswith("Step 0: game-")
     name = left.locator("h2").inner_text().removeprefix("Step 0: ")
@@ -217,9 +211,7 @@ def test_a_game_of_two_steps_is_read_side_by_side_turn_by_turn_with_its_calls_un
     assert calls.first.get_attribute("open") is not None
 
 
-def test_a_hostile_rollout_stays_text_and_each_call_has_its_own_result_though_an_id_comes_again(
-    rollouts: Page,
-) -> None:
+def test_a_hostile_rollout_stays_text_and_each_call_has_its_own_result(rollouts: Page) -> None:
     rollouts.get_by_label("Rollouts of").select_option("training")
     rollouts.locator("#left-step").select_option("9")
     rollouts.get_by_label("unfold all").check()
@@ -233,9 +225,7 @@ def test_a_hostile_rollout_stays_text_and_each_call_has_its_own_result_though_an
     assert results == ["a wall", "a door"]
 
 
-def test_the_documentation_is_searched_as_a_file_without_a_server_or_a_network(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_the_documentation_is_searched_without_a_server(browser: Browser, tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
         cwd=ROOT,

@@ -66,9 +66,7 @@ def rendered(request: pytest.FixtureRequest, precis: Precis) -> dict[str, Any]:
 
 @pytest.mark.long  # two providers' workers render every deployment
 @pytest.mark.parametrize("name", NAMES)
-def test_the_provider_takes_what_the_worker_makes_of_a_run(
-    rendered: dict[str, Any], name: str
-) -> None:
+def test_the_provider_takes_what_the_worker_renders(rendered: dict[str, Any], name: str) -> None:
     asked = rendered[name]
     text = json.dumps(asked)
     assert "{{" not in text, "a placeholder was left"
@@ -79,9 +77,7 @@ def test_the_provider_takes_what_the_worker_makes_of_a_run(
 
 
 @pytest.mark.long
-def test_a_run_gets_the_servers_password_from_a_secret_alone(
-    precis: Precis, rendered: dict[str, Any]
-) -> None:
+def test_the_servers_password_is_a_secret_alone(precis: Precis, rendered: dict[str, Any]) -> None:
     asked = rendered["train/rehearsal"]
     assert precis.environment["PREFECT_API_AUTH_STRING"] not in json.dumps(asked)
     if "definition" in asked:

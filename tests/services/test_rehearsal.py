@@ -82,9 +82,7 @@ def rehearsed(precis: Precis, s3_url: str, tmp_path_factory: pytest.TempPathFact
     return Rehearsed(store, sum(len(one.questions) for one in held_out), printed, reported)
 
 
-def test_it_learns_prints_a_table_and_nothing_else_and_leaves_a_report_that_stands_alone(
-    rehearsed: Rehearsed, precis: Precis
-) -> None:
+def test_it_learns_prints_a_table_and_leaves_a_report(rehearsed: Rehearsed, precis: Precis) -> None:
     store, printed = rehearsed.store, rehearsed.printed
     for expected in (f"trained, step {STEPS}", "the start", "lead-350", "random-350", "centroid"):
         assert expected in printed
@@ -131,9 +129,7 @@ def test_each_of_its_completions_is_reported(rehearsed: Rehearsed) -> None:
     assert 0 <= float(trained["metadata"]["score.reward"]) <= 1
 
 
-def test_prefect_shows_the_run_its_steps_and_its_reports(
-    rehearsed: Rehearsed, precis: Precis
-) -> None:
+def test_prefect_shows_the_run_its_steps_and_reports(rehearsed: Rehearsed, precis: Precis) -> None:
     with client_of(precis.api) as api:
         runs = runs_in(api, rehearsed.store.url)
         assert {run["name"]: run["state_type"] for run in runs} == {

@@ -303,9 +303,7 @@ def _result_in(store: Any) -> tuple[list[str], str]:
     return [step.digest for step in ledger.steps], weights
 
 
-def test_the_second_place_is_asked_where_the_first_has_no_machine_which_is_found_again(
-    story: Story,
-) -> None:
+def test_the_second_place_is_asked_where_the_first_has_no_machine(story: Story) -> None:
     assert "Launching on Slurm lab (full)" in story.logs["lost"]
     assert "(slurm/lab/gpu) costs $0.00 an hour" in story.logs["lost"]
     found = re.findall(r"Found the trainer .* after ([0-9.]+) s", story.logs["lost"])
@@ -334,9 +332,7 @@ def test_nothing_listens_beyond_the_loopback_and_a_wrong_token_is_refused(story:
     assert story.refused == 401
 
 
-def test_the_launch_says_how_to_follow_and_to_end_the_job_and_a_second_one_finds_it(
-    story: Story,
-) -> None:
+def test_a_launch_says_how_to_follow_and_end_it_and_is_found_again(story: Story) -> None:
     told = "\n".join(story.told[1])
     assert "It executes the flow run" in told
     assert "sky jobs logs 2" in told

@@ -214,9 +214,7 @@ def test_an_answer_that_always_breaks_off_is_tried_again_in_one_place(
     assert (read, proxy.counts[Fault.TORN_ANSWER] - read) == (3, 5)
 
 
-def test_a_lost_acknowledgement_is_our_success_even_without_another_try(
-    direct: S3Store, proxy: FaultProxy
-) -> None:
+def test_a_lost_acknowledgement_is_our_success_at_once(direct: S3Store, proxy: FaultProxy) -> None:
     store = through(proxy.url, direct, tries_max=1)
     proxy.spoil(Fault.LOST_ACK, "PUT")
     version = store.put_if("latest.json", b"ours", None)
@@ -246,9 +244,7 @@ def test_a_server_that_stays_down_is_given_up_in_words_and_time(
     assert direct.keys("") == []
 
 
-def test_an_upload_that_breaks_off_is_not_there_and_leaves_no_parts(
-    direct: S3Store, proxy: FaultProxy, tmp_path: Path
-) -> None:
+def test_a_broken_upload_leaves_nothing(direct: S3Store, proxy: FaultProxy, tmp_path: Path) -> None:
     store = through(proxy.url, direct, tries_max=2)
     (tmp_path / "up").write_bytes(_LARGE)
     proxy.spoil(Fault.TORN_REQUEST, "PUT", "partNumber=2", times=99)

@@ -205,9 +205,7 @@ def _fail(team: Team, name: str, state: dict[str, str]) -> None:
     team.api.post(f"/flow_runs/{run}/set_state", json={"state": state}).raise_for_status()
 
 
-def test_a_run_that_dies_with_its_machine_crashes_is_retried_and_benchmarked(
-    team: Team,
-) -> None:
+def test_a_run_that_dies_with_its_machine_is_retried_and_benchmarked(team: Team) -> None:
     config = {**SMALL, "model": "lost", "steps": STEPS, "benchmark": False}
     model = team.precis.home.parent / "store" / "lost"
     run = created(team.api, "train/rehearsal", config)

@@ -492,9 +492,7 @@ asyncio.run(check.check_service(TinkerTrainer(base_url="{address}")))
 """
 
 
-def test_a_preflight_that_gives_up_is_followed_by_the_end_of_its_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_preflight_that_gives_up_lets_its_process_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client of the service blocks on, with its tries, for five minutes."""
     monkeypatch.setenv("TINKER_API_KEY", KEY)
     with served(PlainTextResponse("Starting.", 503)) as address:

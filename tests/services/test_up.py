@@ -51,9 +51,7 @@ def ledgers(store: Path) -> dict[str, Ledger]:
     return {name: load_ledger(FolderStore(store), name) for name in names}
 
 
-def test_a_sweep_ranks_its_settings_and_goes_on_with_what_it_has(
-    precis: Precis, up: Up, tmp_path: Path
-) -> None:
+def test_a_sweep_ranks_its_settings_and_resumes(precis: Precis, up: Up, tmp_path: Path) -> None:
     with client_of(precis.api) as api:
         reached(api, start_sweep(api, tmp_path, 2), "COMPLETED")
         (page,) = tmp_path.rglob("report.md")
@@ -75,9 +73,7 @@ def test_a_sweep_ranks_its_settings_and_goes_on_with_what_it_has(
         assert not benchmarked & set(trained), "an automation would benchmark each trial"
 
 
-def test_a_sweep_that_is_cancelled_cancels_its_trials_and_may_begin_again_at_once(
-    precis: Precis, up: Up, tmp_path: Path
-) -> None:
+def test_a_cancelled_sweep_cancels_and_may_resume(precis: Precis, up: Up, tmp_path: Path) -> None:
     with client_of(precis.api) as api:
         given_up, first = start_trial(api, tmp_path, known=0)
         cancel(api, given_up)
@@ -105,9 +101,7 @@ def start_trial(api: httpx.Client, store: Path, known: int) -> tuple[str, str]:
     return sweep, trial
 
 
-def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else(
-    precis: Precis, up: Up, tmp_path: Path
-) -> None:
+def test_it_deploys_works_and_ends_at_ctrl_c(precis: Precis, up: Up, tmp_path: Path) -> None:
     told = up.prints("Ctrl-C waits")
     log = precis.home / "worker.log"
     of_sweeps = len(log.read_text())

@@ -52,9 +52,7 @@ def open_door(request: ChatRequest, *, wrong: bool = False) -> ToolCall:
     return ToolCall("call_1", tool["function"]["name"], json.dumps({"side": side}))
 
 
-async def test_games_with_tools_are_played_and_recorded_and_one_is_lost_with_its_process(
-    verifiers_python: Path,
-) -> None:
+async def test_games_with_tools_are_played_and_a_lost_one_recorded(verifiers_python: Path) -> None:
     environment = load_verifiers(settings_of(verifiers_python, success_min=1.0, val_size=4))
     assert environment.identity["verifiers"].startswith("0.4.")
     held_out = environment.scenarios("validation")

@@ -102,9 +102,7 @@ async def test_metrics_and_charts_reach_the_server_under_one_run(
     assert any(name.endswith(".png") for name in server.uploads)
 
 
-async def test_a_server_that_goes_away_stops_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lost_server_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wandb, "_FINISH_TIMEOUT_S", 3)
     server = WandbServer()
     async with server as url:

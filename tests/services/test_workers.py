@@ -129,9 +129,7 @@ async def test_games_are_spread_over_the_nodes_and_recorded(cluster: str, tmp_pa
     await until(lambda: not any(map(is_running, used)), "the end of the workers with the run")
 
 
-async def test_a_worker_that_is_killed_in_mid_game_costs_that_game(
-    cluster: str, tmp_path: Path
-) -> None:
+async def test_a_worker_killed_in_mid_game_costs_that_game(cluster: str, tmp_path: Path) -> None:
     killed: list[int] = []
 
     def say(request: ChatRequest) -> str:
@@ -197,9 +195,7 @@ async def test_a_late_game_is_cancelled_and_its_place_is_free(cluster: str, tmp_
     assert after.reward == 1.0
 
 
-async def test_what_was_sent_is_played_by_a_cluster_that_is_asked_from_outside_of_it(
-    cluster: str, tmp_path: Path
-) -> None:
+async def test_a_cluster_is_asked_from_outside_of_it(cluster: str, tmp_path: Path) -> None:
     workers = WorkersSettings(count=1, address=f"ray://127.0.0.1:{CLIENT_PORT}")
     environment = agent_of(tmp_path, workers)
     async with played(environment, ScriptedPolicy()) as play:

@@ -43,9 +43,7 @@ async def row_of(check: Awaitable[str]) -> CheckResult:
     return row
 
 
-async def test_a_corpus_smaller_than_its_split_fails_and_what_is_left_out_is_counted(
-    tmp_path: Path,
-) -> None:
+async def test_a_corpus_smaller_than_its_split_fails_the_check(tmp_path: Path) -> None:
     row = await row_of(checks.check_documents(DocumentsConfig(train_size=10**6)))
     assert not row.ok and "TRAIN_SIZE" in row.detail + row.remedy
     small = DocumentsConfig(train_size=8, val_size=4)

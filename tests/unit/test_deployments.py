@@ -24,9 +24,7 @@ def flow_of(entry: dict[str, Any]) -> Flow[..., Any]:
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_the_parameters_of_a_deployment_are_what_its_flow_takes_and_leave_the_rest_to_the_worker(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deployment_has_its_flows_parameters(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The form sends its defaults, which would go before TRAIN_SIZE, VAL_SIZE and PRECIS_STORE."""
     monkeypatch.setenv("PRECIS_STORE", "s3://bucket/precis")  # a rented machine needs one
     given = DEPLOYMENTS[name].get("parameters") or {}

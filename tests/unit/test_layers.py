@@ -83,9 +83,7 @@ def test_what_is_true_without_prefect_imports_none_of_it(graph: dict[str, set[st
     assert "tools" not in graph["flows"]
 
 
-def test_a_package_imports_from_its_own_floor_and_those_below_it_alone(
-    graph: dict[str, set[str]],
-) -> None:
+def test_a_package_imports_only_from_its_floor_and_below(graph: dict[str, set[str]]) -> None:
     """The floors are those of the drawing in docs/code.md."""
     drawing = (ROOT / "docs" / "code.md").read_text().split("```text\n")[1].partition("```")[0]
     floors = [line for line in drawing.splitlines() if line.startswith(" ")]

@@ -84,7 +84,5 @@ def test_what_is_copied_stands_in_the_source_word_for_word(text: str, share: flo
         ("ꩠꩡꩢ", ["ꩠꩡ", "ꩡꩢ"]),
     ],
 )
-def test_a_word_stays_whole_and_undivided_script_comes_in_pairs(
-    text: str, found: list[str]
-) -> None:
+def test_a_word_stays_whole_and_other_script_comes_in_pairs(text: str, found: list[str]) -> None:
     assert tokens(text) == found

@@ -72,9 +72,7 @@ def runs(file: str) -> bool:
     return False
 
 
-async def test_what_a_tool_returns_stays_text(
-    environment: PythonEnvironment, tmp_path: Path
-) -> None:
+async def test_a_tool_s_result_stays_text(environment: PythonEnvironment, tmp_path: Path) -> None:
     (rollout,) = await play(environment, ScriptedPolicy(reads), 1)
     small, huge = [one["content"] for one in rollout.calls[-1].messages if one["role"] == "tool"]
     assert small == HOSTILE
@@ -91,9 +89,7 @@ async def test_what_a_tool_returns_stays_text(
     assert "\x1b" not in page
 
 
-async def test_tools_that_hang_end_with_the_rollout(
-    environment: PythonEnvironment, server: list[str]
-) -> None:
+async def test_hanging_tools_end_in_time(environment: PythonEnvironment, server: list[str]) -> None:
     scripted = ScriptedPolicy(lambda request: call(request, "hang"))
     [rollout] = await play(environment, scripted, deadline_s=6.0)
     assert isinstance(rollout.score, Unscored)

@@ -122,9 +122,7 @@ def stranded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stranded]:
 
 
 @pytest.mark.long
-def test_a_server_of_another_that_is_gone_ends_a_rehearsal_with_a_sentence(
-    stranded: Stranded,
-) -> None:
+def test_a_lost_server_of_another_ends_a_rehearsal_with_a_sentence(stranded: Stranded) -> None:
     process = stranded[SOON_S]
     began = time.monotonic()
     output = read_to_end(process)

@@ -97,9 +97,7 @@ async def no_ceiling(_: BenchmarkRun) -> None:
     return None
 
 
-async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
-    tmp_path: Path,
-) -> None:
+async def test_a_hosted_model_plays_greedily_and_is_sampled_for_pass_at_k(tmp_path: Path) -> None:
     game = load_python(str(EXAMPLES / "tic_tac_toe.py"))
     held_out = game.scenarios("validation")[:BOARDS]
     hosted = Hosted()

@@ -176,9 +176,7 @@ def test_two_contenders_of_one_name_are_refused() -> None:
         BenchmarkConfig(hosted=("gpt-4o",), contenders=(ContenderConfig(model="openai/gpt-4o"),))
 
 
-async def test_a_rejected_contender_is_asked_no_more_and_its_key_is_not_told(
-    url: str, provider: Provider
-) -> None:
+async def test_a_rejected_contender_is_asked_no_more(url: str, provider: Provider) -> None:
     provider.answer = refusing(401)
     found = await ask(entry(url, limits={"in_flight": 1}), environment())
     assert set(causes(found)) == {"generation_rejected"}
@@ -194,17 +192,13 @@ async def test_a_rejected_contender_is_asked_no_more_and_its_key_is_not_told(
     assert len(provider.requests) == len(DOCUMENTS)
 
 
-async def test_a_model_that_only_thinks_has_no_summary_and_no_zero(
-    url: str, provider: Provider
-) -> None:
+async def test_a_model_that_only_thinks_has_no_zero(url: str, provider: Provider) -> None:
     provider.answer = lambda request: Choice("", finish_reason="length")
     found = await ask(entry(url, reasoning=True, tries_max=1), environment(documents=ONE))
     assert causes(found) == ["generation_truncated"]
 
 
-async def test_mere_words_score_zero_and_what_a_judge_would_pay_for_them_is_known(
-    url: str, provider: Provider
-) -> None:
+async def test_mere_words_score_zero_and_their_pay_is_known(url: str, provider: Provider) -> None:
     provider.answer = lambda request: Choice(telegraph(BUNDLED[0].text, 350))
     judge = Judge()
     (one,) = await ask(entry(url), environment(judge, documents=BUNDLED[:1]))
@@ -213,9 +207,7 @@ async def test_mere_words_score_zero_and_what_a_judge_would_pay_for_them_is_know
     assert (score.metrics["not_prose"], score.metrics["answered"]) == (1, 1)
 
 
-async def test_a_checkpoint_is_the_one_asked_for_and_has_the_time_of_a_rollout_in_training(
-    url: str, provider: Provider
-) -> None:
+async def test_a_checkpoint_is_the_one_asked_for_and_has_time(url: str, provider: Provider) -> None:
     provider.serves_as = "m@3"
     trained = local_contender(Contender("trained", 4), "m@4", url, "sk-secret-key", in_flight=2)
     with pytest.raises(StaleAdapter, match="'m@3' answered where 'm@4'"):
@@ -225,9 +217,7 @@ async def test_a_checkpoint_is_the_one_asked_for_and_has_the_time_of_a_rollout_i
     assert trained.settings.call_timeout_s == OWN_CALL_TIMEOUT_S
 
 
-async def test_what_was_paid_for_is_paid_for_once(
-    url: str, provider: Provider, tmp_path: Path
-) -> None:
+async def test_what_was_paid_is_paid_once(url: str, provider: Provider, tmp_path: Path) -> None:
     judge = Judge()
 
     async def night() -> list[Attempt]:
@@ -267,9 +257,7 @@ async def test_only_what_changed_is_asked_for_anew(
     assert judge.asked == 5
 
 
-async def test_each_turn_of_an_agent_is_paid_for_once(
-    url: str, provider: Provider, kept: KeptRecords
-) -> None:
+async def test_each_turn_is_paid_for_once(url: str, provider: Provider, kept: KeptRecords) -> None:
     """Where a game is cut off after two of its turns, the next one goes on from there; and two that
     are played at the same time and begin alike are asked for once."""
 

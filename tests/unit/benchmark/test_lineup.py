@@ -49,9 +49,7 @@ def line_up(
     return found.steps, found.seen, warnings
 
 
-def test_a_model_of_other_documents_is_refused_but_for_documents_of_the_benchmarks_own(
-    trained: FolderStore,
-) -> None:
+def test_a_model_of_other_documents_has_no_benchmark_but_its_own(trained: FolderStore) -> None:
     with pytest.raises(ConfigError, match="trained on other documents"):
         line_up(trained, corpus(seed=2))
     _, seen, (warning,) = line_up(trained, corpus(seed=2), test_documents={"source": "own.csv"})

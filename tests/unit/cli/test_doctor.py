@@ -76,9 +76,7 @@ async def test_all_that_a_rented_machine_lacks_is_in_one_table() -> None:
         assert {"documents", "licence", "W&B"} <= planned.keys()
 
 
-async def test_what_tinker_needs_is_asked_for_each_by_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_what_tinker_needs_is_asked_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     said = await failures("train/tinker", "judge", "Tinker's client", "Tinker")
     assert "make install-tinker" in said["Tinker's client"]
     assert "TINKER_API_KEY" in said["Tinker"]
@@ -93,9 +91,7 @@ def put_run(folder: Path, **settings: Any) -> None:
     write_ledger(FolderStore(folder / "store"), ledger.under(trained.model_dump(mode="json")), None)
 
 
-async def test_an_agent_is_examined_with_its_environment_for_its_training_and_its_benchmark(
-    tmp_path: Path,
-) -> None:
+async def test_an_agent_is_examined_for_its_training_and_its_benchmark(tmp_path: Path) -> None:
     agent = {"model": "game", "environment": GAME}
     found = await found_by(checks_of(TrainConfig.model_validate(agent)))
     assert not {"documents", "judge", "second judge"} & found.keys()
@@ -148,9 +144,7 @@ async def test_baselines_that_the_environment_has_not_are_refused(tmp_path: Path
         assert "no baseline 'leed-350'" in found.detail and known in found.remedy
 
 
-async def test_a_rented_benchmark_without_a_bucket_asks_no_other_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_rented_benchmark_asks_its_own_bucket_only(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr(doctor, "open_store", opened.append)
     planned = checks_of(*read_settings("benchmark/nightly", ['cluster={"where": "sky"}']))
@@ -175,9 +169,7 @@ def test_where_all_is_well_it_says_what_to_run() -> None:
     assert logging.getLogger("precis").isEnabledFor(logging.WARNING)
 
 
-async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refused(
-    tmp_path: Path,
-) -> None:
+async def test_a_continued_run_says_from_where_and_another_is_refused(tmp_path: Path) -> None:
     async def row(*params: str) -> CheckResult:
         return await row_of("run", checks_of(*read_settings("train/rehearsal", params)))
 
@@ -223,9 +215,7 @@ async def test_what_a_warm_start_lacks_is_said(
     assert "by m at http://127.0.0.1:9/v1, which does not answer a greeting" in silent.detail
 
 
-async def test_secret_blocks_are_read_before_the_checks_that_need_keys(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_secret_blocks_are_read_before_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     async def answers() -> str:
         return "server 3.9.1"
 

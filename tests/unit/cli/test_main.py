@@ -90,9 +90,7 @@ def test_the_version_is_told() -> None:
     assert CliRunner().invoke(app, ["--version"]).output == f"precis {__version__}\n"
 
 
-def test_without_a_checkout_its_commands_are_not_listed_and_say_what_they_need(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_checkouts_commands_say_that_they_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cli.commands", raising=False)
     monkeypatch.setitem(sys.modules, "cli", None)  # as if it were not there
     listed = CliRunner().invoke(app, ["--help"]).output
@@ -103,9 +101,7 @@ def test_without_a_checkout_its_commands_are_not_listed_and_say_what_they_need(
         main()
 
 
-def test_without_the_packages_of_the_pipeline_a_command_says_how_to_install_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_command_without_the_pipeline_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cli.doctor", raising=False)
     monkeypatch.setitem(sys.modules, "prefect.settings", None)  # as if it were not there
     monkeypatch.setattr(sys, "argv", ["precis", "doctor"])

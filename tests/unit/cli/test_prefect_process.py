@@ -122,9 +122,7 @@ def test_a_server_that_hangs_is_killed_at_ctrl_c_or_in_the_end(
         assert server.wait(patience_s()) == -signal.SIGKILL
 
 
-async def test_a_server_that_ends_at_once_is_not_started_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_server_that_ends_at_once_is_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     started = 0
 
     def start_again() -> bool:
@@ -167,9 +165,7 @@ def test_settings_of_prefect_that_can_not_be_read_are_named(
         find_api_url()
 
 
-def test_a_server_is_found_where_prefect_finds_it_and_gets_the_secrets_of_its_own_file(
-    unset: Path,
-) -> None:
+def test_a_server_is_found_as_prefect_finds_it_with_its_own_secrets(unset: Path) -> None:
     api = 'url = "http://%s/api/"\nkey = "of-%s"\n'
     written = {
         "profiles.toml": '[profiles.mine]\nPREFECT_API_URL = "http://profile/api/"\n',

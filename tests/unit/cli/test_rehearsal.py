@@ -99,9 +99,7 @@ def test_a_file_has_the_same_path_however_it_is_given(
         ),
     ],
 )
-def test_an_environment_of_another_kind_is_given_by_its_settings(
-    given: str, model: str, settings: Any
-) -> None:
+def test_other_environments_are_given_by_settings(given: str, model: str, settings: Any) -> None:
     config = agent_config(given, {})
     assert (config.model, config.environment) == (model, settings)
     assert config.trainer.kind == "tool_calls"

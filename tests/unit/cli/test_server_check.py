@@ -88,9 +88,7 @@ def _nothing_configured(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
 
 
-async def test_a_server_that_answers_is_well_and_gets_our_password(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_server_that_answers_gets_our_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "ana:secret")
     with server(200) as (api, shown):
         assert await check_server(api) == f"server 3.9.1 at {api}"

@@ -126,9 +126,7 @@ PROXY = f"http://127.0.0.1:{free_port()}"
 
 
 @pytest.mark.usefixtures("unset")
-async def test_no_proxy_is_asked_for_the_server_of_this_machine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_no_proxy_is_asked_for_our_own_server(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(variable, "")
     monkeypatch.setenv("HTTP_PROXY", PROXY)
@@ -176,9 +174,7 @@ def test_a_proxy_that_no_client_can_use_is_said_in_a_sentence(
 
 
 @pytest.mark.usefixtures("unset")
-def test_a_server_that_dies_while_it_is_deployed_to_is_said_in_a_sentence(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_server_that_dies_in_a_deployment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(*_: object) -> list[UUID]:
         return []
 
@@ -198,9 +194,7 @@ def test_a_server_that_dies_while_it_is_deployed_to_is_said_in_a_sentence(
         up._stand_up(server, plain_console(), None)
 
 
-async def test_what_ends_a_worker_is_a_sentence_and_no_group(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_what_ends_a_worker_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     async def end(*_: object) -> None:
         inner = ExceptionGroup("runs", [PrecisError("Left 1 of its runs killed.")])
         raise ExceptionGroup("worker", [inner])
@@ -210,9 +204,7 @@ async def test_what_ends_a_worker_is_a_sentence_and_no_group(
         await worker.work(1, print)
 
 
-async def test_a_run_that_was_deleted_keeps_no_other_from_being_cancelled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_deleted_run_keeps_no_other_going(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else that one is killed in the end, and its rented machine is left behind."""
     deleted, other = uuid4(), uuid4()
     going = [deleted, other]
@@ -366,9 +358,7 @@ async def test_a_schedule_is_on_where_what_it_needs_is_installed_and_nobody_swit
     assert await pool.schedule_of("cluster-sweep/sweep", needs) == {"active": active, "slug": slug}
 
 
-async def test_the_pools_deployments_are_listed_and_those_that_were_paused_stay_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_deployments_are_listed_and_stay_paused(monkeypatch: pytest.MonkeyPatch) -> None:
     paused = []
 
     class Client:
@@ -394,9 +384,7 @@ async def test_the_pools_deployments_are_listed_and_those_that_were_paused_stay_
     assert paused == ["nightly"]
 
 
-async def test_only_our_automations_are_listed_if_they_are_active_and_removed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_only_our_active_automations_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     def automation(name: str, *, enabled: bool = True) -> SimpleNamespace:
         return SimpleNamespace(id=name, name=name, enabled=enabled)
 
@@ -417,9 +405,7 @@ async def test_only_our_automations_are_listed_if_they_are_active_and_removed(
     assert kept == [of_others]
 
 
-async def test_a_server_that_is_out_when_a_machine_begins_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_server_that_is_out_at_first_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the job ends with an error, and SkyPilot starts it nowhere again."""
     outages = [httpx.ConnectError("refused"), httpx.ConnectError("refused")]
 

@@ -111,9 +111,7 @@ def test_a_meter_adds_up_machines_of_different_prices() -> None:
     assert meter.unbooked_saved_usd == pytest.approx(2.0)
 
 
-def test_a_rented_machine_costs_money_while_this_one_sleeps(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_rented_machine_costs_while_this_one_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     clocks = {time.CLOCK_BOOTTIME: 0.0}
     monkeypatch.setattr(time, "clock_gettime", clocks.__getitem__)
     meter = Meter()
@@ -196,9 +194,7 @@ async def test_the_gpus_that_a_trainer_would_see_are_named_and_too_few_refused_w
     assert re.search(said, answer)
 
 
-def test_a_scratch_folder_sweeps_up_what_dead_processes_left_and_nothing_else(
-    tmp_path: Path,
-) -> None:
+def test_a_scratch_folder_sweeps_up_what_dead_processes_left(tmp_path: Path) -> None:
     """A file browser leaves files of its own in any folder, such as `.DS_Store`."""
     dead = tmp_path / f"{2**22 + 1}-x"
     dead.mkdir()

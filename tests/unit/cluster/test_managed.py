@@ -51,9 +51,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_only_the_keys_that_the_run_needs_travel_and_as_secrets(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_needed_keys_travel_and_as_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     of_the_run = {"OPENROUTER_API_KEY", "WANDB_API_KEY", "HF_TOKEN"}
     for name in ("GEMINI_API_KEY", "CONTENDER_API_KEY", *of_the_run):
         monkeypatch.setenv(name, f"{name}-canary")
@@ -113,9 +111,7 @@ def test_the_machine_installs_what_the_environment_needs(environment: Any, lock:
         ),
     ],
 )
-def test_what_is_on_this_machine_alone_is_refused(
-    given: dict[str, Any], setting: str, tmp_path: Path
-) -> None:
+def test_what_is_here_alone_is_refused(given: dict[str, Any], setting: str, tmp_path: Path) -> None:
     (tmp_path / "here.jsonl").touch()
     (tmp_path / "model").mkdir()
     with pytest.raises(ConfigError, match=setting):
@@ -202,9 +198,7 @@ def test_a_job_without_a_machine_to_rent_is_refused() -> None:
         config(cluster={"where": "local"})
 
 
-def test_a_server_on_the_loopback_is_refused_unless_it_is_meant(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_server_on_the_loopback_needs_to_be_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     here = "http://127.0.0.1:4200/api"
     with pytest.raises(ConfigError, match=f"PREFECT_API_URL is {here}"):
         check_reach(config(), here)
@@ -261,9 +255,7 @@ async def test_a_spot_price_counts_where_the_machine_is_one_for_sure_and_has_a_p
 
 
 @pytest.mark.filterwarnings("ignore")  # SkyPilot's own, of names that SQLAlchemy has moved
-async def test_skypilot_is_asked_for_each_candidate_before_a_job_is_launched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_skypilot_is_asked_for_each_candidate_first(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, bool]] = []
 
     def get(dag: Any) -> None:
@@ -345,9 +337,7 @@ async def test_a_queue_that_can_not_be_read_is_no_empty_one_unless_there_is_no_c
         await jobs.find("precis-a")
 
 
-async def test_a_job_that_was_taken_is_launched_though_the_answer_was_lost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_job_is_launched_though_its_answer_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its flow run would be cancelled otherwise, and the job find nothing to do."""
     use(monkeypatch)
     assert await jobs.launch("task", "precis-a", print, 10) == (1, False)

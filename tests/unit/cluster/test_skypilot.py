@@ -157,9 +157,7 @@ async def test_a_trainer_hears_of_its_client_until_that_leaves(
     assert cloud.asked == asked
 
 
-async def test_a_machine_is_left_to_a_run_that_took_over_while_it_came_up(
-    cloud: Cloud, tmp_path: Path
-) -> None:
+async def test_a_machine_is_left_to_who_took_over(cloud: Cloud, tmp_path: Path) -> None:
     """All runs of a model have the same machine."""
     store = FolderStore(tmp_path / "store")
     async with AsyncExitStack() as later, leased(store, "m", "first") as lease:
@@ -278,9 +276,7 @@ async def test_a_trainer_of_a_kept_machine_is_replaced_if_it_was_started_differe
     assert again.meter.unbooked_usd == pytest.approx(counted_usd + 0.5, abs=0.01)
 
 
-async def test_a_trainer_is_known_by_the_code_that_it_was_sent_and_not_by_that_of_the_runs_start(
-    cloud: Cloud,
-) -> None:
+async def test_a_trainer_is_known_by_the_code_that_it_was_sent(cloud: Cloud) -> None:
     """The code was changed during the run, and then the trainer was lost."""
     host = cloud.host()
     await host.up()

@@ -281,9 +281,7 @@ async def test_a_machine_goes_down_also_where_nobody_waits_for_it_any_more(
     assert not slow.taken_back
 
 
-async def test_a_machine_without_a_price_in_the_catalogue_is_listed_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_machine_without_a_price_is_listed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def unpriced(_: float) -> float:
         raise ValueError("No Price found for instance type '1x_H100'.")
 
@@ -296,9 +294,7 @@ async def test_a_machine_without_a_price_in_the_catalogue_is_listed_all_the_same
     assert prices == [HourlyPrice(2.0, 2.0), HourlyPrice(0.0, 0.0)]
 
 
-async def test_without_skypilot_a_look_for_a_machine_says_how_to_install_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_without_skypilot_its_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("sky", "sky.client"):
         monkeypatch.setitem(sys.modules, name, None)
     api.sdk.cache_clear()

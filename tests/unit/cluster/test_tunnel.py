@@ -71,9 +71,7 @@ async def test_a_tunnel_leads_to_the_trainer_and_comes_back_at_once_when_it_drop
     assert len(drops) >= 2, "a drop after a long time is told of"
 
 
-async def test_a_tunnel_whose_ssh_cannot_be_started_tries_again_and_can_be_closed(
-    tmp_path: Path,
-) -> None:
+async def test_a_tunnel_whose_ssh_is_missing_tries_again_and_closes(tmp_path: Path) -> None:
     """Its error at closing would keep the rented machine up."""
     command = ssh(tmp_path)
     program = Path(command[0])

@@ -200,9 +200,7 @@ def visitor(request: ChatRequest) -> ToolCall:
 
 
 @pytest.mark.parametrize(("rooms", "wrong"), [(0, "key"), (2, "door"), (3, "")])
-async def test_whoever_reads_the_notes_gets_out_and_a_wrong_key_or_door_ends_the_visit(
-    rooms: int, wrong: str
-) -> None:
+async def test_whoever_reads_the_notes_gets_out_and_no_one_else(rooms: int, wrong: str) -> None:
     def say(request: ChatRequest) -> ToolCall:
         made = visitor(request)
         passed = str(request.messages).count("The door opens")

@@ -225,9 +225,7 @@ def join_all() -> None:
             thread.join(60)
 
 
-async def test_what_a_rollout_changes_in_its_scenario_is_not_the_next_one_s(
-    tmp_path: Path,
-) -> None:
+async def test_a_rollout_s_changes_are_not_the_next_one_s(tmp_path: Path) -> None:
     text = AGENT.replace('"seed": seed', '"seed": seed, "moves": []')
     text = text.replace("return scenario[", "scenario['moves'].append(1)\n    return scenario[")
     environment = load_python(write(tmp_path, text))
@@ -323,9 +321,7 @@ def test_a_file_that_can_t_be_used_gets_a_sentence(
         load_python(write(tmp_path, text))
 
 
-def test_a_listed_file_may_be_in_a_folder_with_the_name_of_a_package_of_ours(
-    tmp_path: Path,
-) -> None:
+def test_a_listed_file_may_lie_in_a_folder_named_as_a_package_of_ours(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "server.py").touch()
     load_python(write(tmp_path, f"files = ['tools/server.py']\n{AGENT}"))
@@ -345,9 +341,7 @@ def test_a_benchmark_of_an_agent_knows_no_documents() -> None:
 DOCS = Path(__file__).parents[3] / "docs" / "agents.md"
 
 
-async def test_the_file_that_the_documentation_begins_with_runs_as_it_stands(
-    tmp_path: Path,
-) -> None:
+async def test_the_file_at_the_head_of_the_documentation_runs(tmp_path: Path) -> None:
     code = DOCS.read_text("utf-8").partition("```python\n")[2].partition("```")[0]
     environment = load_python(write(tmp_path, code))
 

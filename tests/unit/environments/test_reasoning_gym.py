@@ -67,9 +67,7 @@ async def test_the_solver_solves_all_and_a_guess_is_mostly_wrong() -> None:
         await puzzles.baselines()["solver"](nobodys)
 
 
-async def test_an_answer_that_can_t_be_scored_in_time_is_no_zero(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_answer_that_can_t_be_scored_is_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """That a call without an end ends its process alone, test_isolated.py shows."""
     call = LastingModule.call
 
@@ -121,9 +119,7 @@ async def test_a_reply_without_an_answer_is_counted() -> None:
         ),
     ],
 )
-def test_settings_that_the_package_does_not_know_are_named(
-    given: dict[str, Any], complaint: str
-) -> None:
+def test_settings_unknown_to_the_package_are_named(given: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         environment(**given)
 

@@ -127,9 +127,7 @@ async def test_a_function_of_art_s_notebooks_is_recorded_unchanged(recorder: Rec
         assert first.usage.completion_tokens == len(first.token_ids)
 
 
-async def test_what_art_s_examples_use_of_a_model_is_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_what_art_s_examples_use_of_a_model_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
     monkeypatch.delenv("no_proxy", raising=False)
@@ -273,9 +271,7 @@ async def test_messages_of_any_form_arrive_as_they_were_said(recorder: Recorder)
     assert third.messages[0]["seen"] is None
 
 
-async def test_a_call_is_trained_on_with_the_tools_that_its_choice_allowed(
-    recorder: Recorder, tmp_path: Path
-) -> None:
+async def test_a_call_is_trained_on_with_offered_tools(recorder: Recorder, tmp_path: Path) -> None:
     """vLLM and the embedded policy take one without its type, and with nothing for a value."""
     bare = {"name": "play", "description": None, "parameters": None, "strict": None}
     tools = [PRESS, {"function": bare}]
@@ -341,9 +337,7 @@ async def test_a_stream_has_a_text_and_each_call_in_its_own_chunk(recorder: Reco
     ]
 
 
-async def test_another_api_is_refused_in_a_sentence_that_says_what_to_do(
-    recorder: Recorder,
-) -> None:
+async def test_another_api_is_refused_with_what_to_do(recorder: Recorder) -> None:
     async def act(model: Any, scenario: Scenario) -> float:
         async with httpx.AsyncClient(base_url=model.inference_base_url) as http:
             for path in ("responses", "v1/messages"):
@@ -647,9 +641,7 @@ async def test_art_s_auto_trajectory_has_each_call_once(recorder: Recorder) -> N
     assert (await play(recorder, act)).score == Score(2.0)
 
 
-async def test_an_answer_that_no_type_and_no_file_can_hold_is_kept_and_trained_on(
-    recorder: Recorder, tmp_path: Path
-) -> None:
+async def test_a_strange_answer_is_kept_and_trained_on(recorder: Recorder, tmp_path: Path) -> None:
     """Half a character, vLLM's reason for an answer that it gave up, and no role, which some
     servers leave out: the agent sends the message back as it has come."""
 

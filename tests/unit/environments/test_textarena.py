@@ -160,9 +160,7 @@ async def test_a_random_player_is_a_baseline_that_keeps_to_the_rules() -> None:
         await random_player(ChatRequest(model="m", messages=[{"role": "user", "content": "?"}]))
 
 
-async def test_an_opponent_that_fails_costs_the_game_and_one_that_refuses_the_key_the_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_failing_opponent_costs_a_game_or_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: ChatRequest) -> str:
         raise ApiError(413, "The prompt is too long.", "too_long")
 

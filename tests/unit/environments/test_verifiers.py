@@ -79,9 +79,7 @@ def settings_of(folder: Path, play: str = SCORES, **given: Any) -> VerifiersSett
     return VerifiersSettings(id="doors", python=str(python), config=config, **given)
 
 
-async def test_it_is_played_at_the_recorders_address_and_ends_when_it_is_closed(
-    tmp_path: Path,
-) -> None:
+async def test_it_is_played_at_the_recorders_address_until_closed(tmp_path: Path) -> None:
     tells = "ask(asked); said['metrics']['child'] = os.getpid(); send(said)"
     environment = load_verifiers(settings_of(tmp_path, tells))
     assert [one.id for one in environment.scenarios("validation")] == ["e"]

@@ -182,9 +182,7 @@ class RayInThisProcess(ModuleType):
         return SimpleNamespace(start=start, stop=SimpleNamespace(remote=stop))
 
 
-def test_a_cluster_that_is_slow_to_start_is_asked_again_and_a_failure_leaves_nothing_behind(
-    tmp_path: Path,
-) -> None:
+def test_a_slow_cluster_is_asked_again_and_a_failure_leaves_nothing(tmp_path: Path) -> None:
     slow = "Starting Ray client server failed. See ray_client_server_23000.err"
     ray = RayInThisProcess([], [slow, "The client is of another version."])
     with pytest.raises(ConfigError, match="ray://head can't be used: The client is of another"):
@@ -203,9 +201,7 @@ def workers_on(
     return ray, Workers(WorkersSettings(count=len(starts), **settings), load, {})
 
 
-async def test_workers_that_were_opened_are_closed_if_another_fails(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_opened_workers_close_if_another_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     ray, workers = workers_on(monkeypatch, None, OSError("The port is taken."), None)
     with pytest.raises(ConfigError, match=r"can't open the environment: The port is taken\."):
         await workers.open()
@@ -223,9 +219,7 @@ async def test_a_lost_cluster_is_left_though_no_worker_can_be_asked_to_stop(
     assert ray.asked == ["init", "stop", "shutdown"]
 
 
-async def test_a_worker_that_has_died_is_asked_for_no_further_attempt(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_dead_worker_gets_no_further_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its other slots were free: each would have lost an attempt until its process is replaced."""
     ray, workers = workers_on(monkeypatch, None, None, rollouts_each=3)
     asked_for: list[int] = []

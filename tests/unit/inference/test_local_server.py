@@ -70,9 +70,7 @@ def alive(pids: Path) -> list[int]:
     return [pid for pid in started(pids) if is_running(pid)]
 
 
-def test_a_server_that_is_up_is_used_for_the_best_checkpoint_that_it_has(
-    store: FolderStore,
-) -> None:
+def test_a_server_is_used_for_the_best_checkpoint_that_it_has(store: FolderStore) -> None:
     models = ["owner/tiny", "mine@1", "mine@2"]
     seen: list[ChatRequest] = []
 
@@ -128,9 +126,7 @@ def test_what_does_not_list_its_models_is_passed_over(
     assert "does not list its models within" in done.stderr
 
 
-def test_a_stranger_where_our_server_was_is_told_nothing(
-    store: FolderStore, tmp_path: Path
-) -> None:
+def test_a_stranger_at_our_old_port_is_told_nothing(store: FolderStore, tmp_path: Path) -> None:
     """Whoever listened there got the key of the environment, and the document."""
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         address = ServerAddress("127.0.0.1", stranger.getsockname()[1])

@@ -126,9 +126,7 @@ def test_a_mistake_gets_one_sentence(
     assert said in done.stderr and "Traceback" not in done.output
 
 
-def test_a_server_is_asked_and_hostile_text_stays_text(
-    store: FolderStore, tmp_path: Path, url: str
-) -> None:
+def test_a_server_s_hostile_text_stays_text(store: FolderStore, tmp_path: Path, url: str) -> None:
     file = tmp_path / "hostile.py"
     file.write_text(HOSTILE)
     done = play(store, file, "--url", url, code=1)
@@ -146,9 +144,7 @@ def test_a_server_is_asked_and_hostile_text_stays_text(
     assert "the embedded policy writes no text" in embedded.stdout
 
 
-def test_a_policy_of_an_agent_is_served_by_our_own_server_and_summarizes_nothing(
-    store: FolderStore, tmp_path: Path
-) -> None:
+def test_a_served_policy_of_an_agent_summarizes_nothing(store: FolderStore, tmp_path: Path) -> None:
     told = run_precis("model", "serve", "player", store=store)
     assert "precis model serve player@1 --run" in told.output
     nobody = run_precis("summarize", GAME, store=store, code=1)

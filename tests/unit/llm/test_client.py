@@ -62,9 +62,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("precis.llm.silence._SAID_AFTER_S", 0.1)
 
 
-async def test_who_answers_nobody_is_named_once_with_cause_and_said_to_answer_again(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_silent_server_is_named_once_and_back(caplog: pytest.LogCaptureFixture) -> None:
     server = Server()
     async with FaultyServer(server) as url, client_of(url) as client:
         asking = [asyncio.create_task(ask(client)) for _ in range(ASKING_MAX)]
@@ -146,9 +144,7 @@ async def test_a_silence_that_ended_is_not_said(
     assert caplog.messages == []
 
 
-async def test_a_silence_begins_with_the_request_that_hung_or_the_last_answer(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_silence_begins_with_what_hung_or_ended(caplog: pytest.LogCaptureFixture) -> None:
     watch = SilenceWatch(SILENT)
     hung = ProviderFailed("timeout", "It took too long.")
     with watch.asking():

@@ -81,9 +81,7 @@ async def test_what_is_quick_unknown_or_not_to_be_hedged_is_asked_for_once() -> 
         assert ask.sent == 1
 
 
-async def test_the_second_request_of_a_verdict_is_as_old_as_the_verdict(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_second_request_is_as_old_as_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     spent: list[float] = []
 
     async def answer(_: Hedging, kind: str, turn: Turn, ask: Any, spent_s: float) -> str:

@@ -57,9 +57,7 @@ def said(message: str, code: object, **more: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_concerns_one_request_is_a_failure_by_cause(
-    status: int, body: Any, cause: str
-) -> None:
+def test_what_concerns_one_request_has_a_cause(status: int, body: Any, cause: str) -> None:
     failure = error_of(status, body)
     assert isinstance(failure, ProviderFailed)
     assert failure.cause == cause
@@ -90,9 +88,7 @@ NO = said("No, \x1b[2Jbecause of sk-secret-key.", None)
         (400, [said("API key not valid.", 400)], ["rejects the key in BIG_KEY"]),
     ],
 )
-def test_what_concerns_every_request_stops_the_run_with_what_to_change(
-    status: int, body: Any, named: list[str]
-) -> None:
+def test_what_concerns_all_stops_the_run(status: int, body: Any, named: list[str]) -> None:
     stop = error_of(status, body)
     assert isinstance(stop, ProviderRejected)
     assert all(name in str(stop) for name in named)

@@ -38,9 +38,7 @@ async def nobody_asks(asked: ChatRequest) -> Completion:
     raise AssertionError("there is no request")
 
 
-def test_a_loop_that_ends_with_its_server_prints_no_traceback(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_a_loop_that_ends_first_prints_no_traceback(capfd: pytest.CaptureFixture[str]) -> None:
     async def leave() -> None:
         server = LoopServer(completions_app(nobody_asks, list))
         await server.start()

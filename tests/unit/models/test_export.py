@@ -164,9 +164,7 @@ def test_one_wrong_bit_is_found(
         verify(tmp_path / "base", products, tmp_path / "merged")
 
 
-def test_an_update_too_small_for_16_bits_is_refused_and_merged_in_32(
-    tmp_path: Path, base: Path
-) -> None:
+def test_an_update_too_small_for_16_bits_is_merged_in_32(tmp_path: Path, base: Path) -> None:
     store = store_with_adapter(tmp_path / "faint", size=1e-4)
     config = json_in(base / "config.json")
     config["dtype"] = config.pop("torch_dtype")  # as newer transformers write it
@@ -321,9 +319,7 @@ Path(out).write_text("GGUF " + kind)
 """
 
 
-def test_gguf_is_made_by_the_converter_with_a_file_for_ollama(
-    store: FolderStore, base: Path, tmp_path: Path
-) -> None:
+def test_gguf_is_made_with_a_modelfile(store: FolderStore, base: Path, tmp_path: Path) -> None:
     converter = tmp_path / "convert_hf_to_gguf.py"
     converter.write_text(CONVERTER)
     converter.chmod(converter.stat().st_mode | stat.S_IXUSR)

@@ -119,9 +119,7 @@ def test_merged_weights_are_served_from_their_folder_as_they_are(
     assert words_in(serve(merged, store=store).stdout)[-2:] == ["--dtype", "float32"]
 
 
-def test_an_agent_is_served_with_the_calls_of_tools_that_it_was_trained_with(
-    tmp_path: Path,
-) -> None:
+def test_an_agent_is_served_with_the_tool_calls_of_its_training(tmp_path: Path) -> None:
     done = serve("mine", store=store_with_adapter(tmp_path, AN_AGENT))
     *_, modules, auto, option, parser = words_in(done.stdout)
     assert [auto, option, parser] == TOOLS
@@ -130,9 +128,7 @@ def test_an_agent_is_served_with_the_calls_of_tools_that_it_was_trained_with(
     assert set(prompt) == {"environment", "tool_call_parser", "temperature"}
 
 
-def test_a_folder_that_can_not_be_read_is_refused_in_a_sentence(
-    store: FolderStore, tmp_path: Path
-) -> None:
+def test_an_unreadable_folder_is_refused(store: FolderStore, tmp_path: Path) -> None:
     assert "is too long" in serve("x" * 300, store=store, code=1).stderr
     for name in ("config.json", "prompt.json", "verification.json"):
         (tmp_path / name).write_text("[]")
@@ -240,9 +236,7 @@ def test_the_policy_answers_behind_its_key(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stopped_early", [None, 2])
-def test_without_a_step_it_is_what_the_run_ended_with(
-    stopped_early: int | None, tmp_path: Path
-) -> None:
+def test_without_a_step_the_last_one_is_served(stopped_early: int | None, tmp_path: Path) -> None:
     """Of a run of two steps whose best checkpoint is step 1."""
     store = store_with_adapter(tmp_path)
     present = store.get(ledger_key("mine"))

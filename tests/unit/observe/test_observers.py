@@ -144,9 +144,7 @@ async def test_openpipe_gets_each_call_as_a_report(url: str, endpoint: Endpoint)
     assert first["metadata"]["id"] != last["metadata"]["id"]
 
 
-async def test_langfuse_gets_a_trace_with_every_call_and_the_scores(
-    url: str, endpoint: Endpoint
-) -> None:
+async def test_langfuse_gets_a_trace_with_calls_and_scores(url: str, endpoint: Endpoint) -> None:
     settings = variables(
         langfuse_public_key="pk-lf",
         langfuse_secret_key="sk-lf",

@@ -88,9 +88,7 @@ def test_the_cause_is_the_error_or_what_was_printed_where_it_only_points_at_that
     assert cause_of("", "") == "It printed nothing."
 
 
-async def test_a_job_that_fails_says_the_cause_from_its_own_part_of_the_log(
-    tmp_path: Path,
-) -> None:
+async def test_a_failed_job_says_the_cause_from_its_part_of_the_log(tmp_path: Path) -> None:
     with (tmp_path / "trainer.log").open("a+b") as log:
         stderr = os.dup(2)
         os.dup2(log.fileno(), 2)

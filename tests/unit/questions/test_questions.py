@@ -363,9 +363,7 @@ async def tried(documents: list[Document]) -> list[tuple[bool, bool]]:
     return found
 
 
-def test_a_corpus_without_a_key_holds_what_the_judge_answers_from_its_documents_alone(
-    folder: Path,
-) -> None:
+def test_a_corpus_without_a_key_holds_what_its_documents_answer(folder: Path) -> None:
     (folder / "nothing.md").write_text("# A title\n\nand no fact at all\n")
     said = make_by_rules(folder)
     assert CRUDE in said

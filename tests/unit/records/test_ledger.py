@@ -79,9 +79,7 @@ def validated(*gains: int) -> Ledger:
     ("gains", "patience", "stops"),
     [((0,), 4, True), ((0,), 5, False), ((0, 2), 2, True), ((0, 3), 2, False), ((0,), 0, False)],
 )
-def test_a_run_stops_once_its_patience_has_seen_no_gain(
-    gains: tuple[int, ...], patience: int, stops: bool
-) -> None:
+def test_a_run_stops_when_patience_ends(gains: tuple[int, ...], patience: int, stops: bool) -> None:
     ledger = validated(*gains)
     assert ledger.stop_early(patience, steps=9).stopped_early == (4 if stops else None)
     assert ledger.stop_early(patience, steps=4).stopped_early is None, "it is at its last step"

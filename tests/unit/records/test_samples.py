@@ -114,9 +114,7 @@ def trained_parts(ids: Sequence[int], mask: Sequence[int]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(("make", "count"), CASES)
-def test_each_sampled_token_is_trained_once_behind_what_the_model_has_read(
-    make: Any, count: int
-) -> None:
+def test_each_sampled_token_is_trained_once_behind_its_prompt(make: Any, count: int) -> None:
     calls = make()
     sequences = join_calls(calls)
     assert len(sequences) == count
@@ -200,9 +198,7 @@ def test_a_prompt_that_repeats_what_was_not_sent_is_refused() -> None:
         ),
     ],
 )
-def test_a_choice_without_its_tokens_is_not_trained_on(
-    carried: dict[str, Any], problem: str
-) -> None:
+def test_a_choice_without_its_tokens_is_left_out(carried: dict[str, Any], problem: str) -> None:
     message = {"role": "assistant", "content": "A1"}
     choice = Choice.model_validate(
         {"index": 0, "finish_reason": "stop", "message": message, **carried}

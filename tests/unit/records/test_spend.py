@@ -20,9 +20,7 @@ from precis.records.spend import PRICES, Price, Spend, Usage, price_of, prices_o
         ("google/gemini-2.5-pro:free", None),
     ],
 )
-def test_other_spellings_of_a_model_have_its_price_and_a_similar_name_has_not(
-    model: str, listed: str | None
-) -> None:
+def test_other_spellings_of_a_model_have_its_price(model: str, listed: str | None) -> None:
     assert price_of(model) == (PRICES[listed] if listed else None)
 
 

@@ -73,9 +73,7 @@ def test_all_steps_of_a_model_are_one_frame(store: FolderStore) -> None:
     assert some.collect().rows() == [(9,)]
 
 
-def test_a_model_without_trajectories_has_an_empty_frame_of_the_same_columns(
-    store: FolderStore,
-) -> None:
+def test_a_model_without_trajectories_has_an_empty_frame(store: FolderStore) -> None:
     empty = scan_trajectories(store, "m", "train")
     assert empty.collect().is_empty()
     for kept in ([], [ROLLOUTS[0][1:]]):

@@ -69,9 +69,7 @@ def test_the_numbers_on_the_page_are_those_of_the_results(benchmark: Benchmark, 
     ]
 
 
-def test_a_contender_with_too_many_unscored_is_shown_but_not_ranked(
-    benchmark: Benchmark, page: str
-) -> None:
+def test_a_contender_too_often_unscored_is_not_ranked(benchmark: Benchmark, page: str) -> None:
     (line,) = [row for row in table_rows(page) if row[0].startswith("gpt-4o")]
     assert line[0] == "gpt-4o incomplete, not ranked"
     assert line[-1] == "2 timeout"
@@ -93,9 +91,7 @@ def test_the_page_loads_nothing_and_no_summary_leaves_its_place(page: str) -> No
     assert shown.count("<script") == 2
 
 
-def test_the_reader_holds_every_shown_summary_with_its_verdicts(
-    benchmark: Benchmark, page: str
-) -> None:
+def test_the_reader_holds_each_summary_with_verdicts(benchmark: Benchmark, page: str) -> None:
     data = embedded(page)
     assert data == reader_data(benchmark)
     names = [contender["name"] for contender in data["contenders"]]
@@ -116,9 +112,7 @@ def test_the_reader_holds_every_shown_summary_with_its_verdicts(
     assert not {"1-0", "2-1"} & set(ahead)
 
 
-def test_a_page_of_long_rollouts_has_room_for_a_part_of_each(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_page_has_room_for_a_part_of_long_rollouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("precis.report.page._TEXTS_MAX", 10_000)
     long = frame_of(rows("player", None, [0, 2])).with_columns(text=pl.lit("x" * 5001))
     (shown,) = reader_data(Benchmark(long))["contenders"]
@@ -209,9 +203,7 @@ def test_a_share_of_the_ceiling_takes_documents_and_a_ceiling() -> None:
 
 
 @pytest.mark.parametrize(("trained", "other"), [([4] * 8, [2] * 8), ([4, 3, 4, 3], [2, 2, 1, 2])])
-def test_too_few_documents_or_too_much_alike_foretell_no_number_of_them(
-    trained: list[int], other: list[int]
-) -> None:
+def test_too_few_or_too_alike_foretell_no_number(trained: list[int], other: list[int]) -> None:
     found = small(trained, other)
     page = " ".join(report_html(found).split())
     assert found.documents_needed is None

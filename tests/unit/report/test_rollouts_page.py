@@ -98,9 +98,7 @@ def test_each_call_has_its_own_result_though_an_id_comes_again() -> None:
     assert "shell" in read_by_examples(repeated())
 
 
-def test_the_newest_steps_are_shown_where_not_all_have_room_or_what_is_asked_for(
-    store: FolderStore,
-) -> None:
+def test_the_newest_steps_are_shown_or_what_is_asked_for(store: FolderStore) -> None:
     put(store, 0, rollout(text="x" * 300_000))
     (long,) = [text for text in gather_rollouts(store, "m").texts if text.startswith("xx")]
     assert len(long) < 101_000 and "300,000 characters" in long

@@ -72,9 +72,7 @@ def test_rewards_that_only_rounding_tells_apart_are_equal(rewards: tuple[float, 
         ("budget", RolloutError),
     ],
 )
-def test_too_many_without_a_score_stop_the_step_and_say_who_is_to_blame(
-    cause: str, error: type[Exception]
-) -> None:
+def test_too_many_without_a_score_stop_the_step(cause: str, error: type[Exception]) -> None:
     lost, other = Unscored(cause, "Why it was lost."), Unscored("no_news", "Not this one.")
     message = f"3 of 5 .*2 {cause}.*The first {cause}: Why it was lost"
     with pytest.raises(error, match=message) as caught:

@@ -100,9 +100,7 @@ async def roll_out(client: openai.AsyncOpenAI, environment: Summaries) -> Rollou
     return found
 
 
-async def test_a_step_samples_the_same_however_it_is_interleaved(
-    client: openai.AsyncOpenAI,
-) -> None:
+async def test_a_step_samples_the_same_in_any_order(client: openai.AsyncOpenAI) -> None:
     found = []
     for slots in (1, 64):
         (group,) = await gather(client, summaries(CORPUS, Judge()), config(in_flight=slots))
@@ -111,9 +109,7 @@ async def test_a_step_samples_the_same_however_it_is_interleaved(
     assert len(set(found[0])) == 4
 
 
-async def test_a_scenario_that_a_step_has_twice_is_sampled_anew(
-    client: openai.AsyncOpenAI,
-) -> None:
+async def test_a_scenario_twice_in_a_step_is_sampled_anew(client: openai.AsyncOpenAI) -> None:
     groups = await gather(client, summaries(CORPUS, Judge()), scenarios=(SCENARIO, SCENARIO))
     rollouts = [one for group in groups for one in group]
     assert [one.index for one in rollouts] == list(range(8))
@@ -170,9 +166,7 @@ async def test_a_disqualified_summary_scores_zero_without_asking_the_judge(
     assert (found.metrics[cause], found.reward, judge.asked) == (1.0, 0.0, 0)
 
 
-async def test_what_the_judge_takes_for_no_prose_scores_zero_and_is_counted(
-    client: openai.AsyncOpenAI,
-) -> None:
+async def test_what_the_judge_finds_no_prose_scores_zero(client: openai.AsyncOpenAI) -> None:
     def refusing(_: str) -> Verdict:
         return replace(scored(True), is_prose=False)
 
@@ -185,9 +179,7 @@ async def test_what_the_judge_takes_for_no_prose_scores_zero_and_is_counted(
         assert found.metrics["second_correct"] == float(by_first)
 
 
-async def test_a_wrong_key_is_the_trainers_fault_and_is_not_told(
-    client: openai.AsyncOpenAI,
-) -> None:
+async def test_a_wrong_key_stops_the_step_and_is_not_told(client: openai.AsyncOpenAI) -> None:
     stranger = client.with_options(api_key="sk-secret-key")
     with pytest.raises(TrainerError, match="m@0 can't be asked") as raised:
         await roll_out(stranger, summaries(CORPUS, Judge()))

@@ -61,9 +61,7 @@ def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_ne
 
 @settings(max_examples=20)
 @given(files=st.dictionaries(names, st.binary(max_size=50), min_size=1, max_size=5), data=st.data())
-def test_any_files_come_back_as_they_were_and_any_damage_is_found(
-    files: dict[str, bytes], data: st.DataObject
-) -> None:
+def test_any_files_come_back_and_damage_shows(files: dict[str, bytes], data: st.DataObject) -> None:
     with TemporaryDirectory() as temporary:
         folder, store = Path(temporary) / "from", FolderStore(Path(temporary) / "store")
         for name, content in files.items():
@@ -90,9 +88,7 @@ def save(into: Path) -> None:
     (into / "weights").write_text("1")
 
 
-def test_a_checkpoint_that_a_kill_left_half_deleted_does_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_half_deleted_checkpoint_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for step in range(3):
         write_checkpoint(folder_of(tmp_path, step), save, {})
 

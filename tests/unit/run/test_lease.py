@@ -27,9 +27,7 @@ def elsewhere(store: FolderStore, now: datetime) -> None:
     store.put(lease_key("m"), there.model_dump_json().encode())
 
 
-async def test_a_second_run_is_refused_with_who_holds_it_and_how_to_take_over(
-    store: FolderStore,
-) -> None:
+async def test_a_second_run_is_refused_with_how_to_take_over(store: FolderStore) -> None:
     async with leased(store, "m", "first"):
         with pytest.raises(LeaseHeld) as refusal:
             async with leased(store, "m", "second"):
@@ -166,9 +164,7 @@ async def test_a_dead_process_of_this_machine_holds_nothing(
         assert lease.former is None, "it was given back"
 
 
-async def test_a_lease_from_elsewhere_counts_until_it_has_expired_but_for_its_own_run(
-    store: FolderStore,
-) -> None:
+async def test_a_lease_from_elsewhere_counts_until_it_expires(store: FolderStore) -> None:
     begun = datetime.now(UTC)
     elsewhere(store, begun)
     with pytest.raises(LeaseHeld, match="run theirs"):
@@ -192,9 +188,7 @@ async def test_a_lease_from_elsewhere_counts_until_it_has_expired_but_for_its_ow
         pass
 
 
-async def test_a_lease_that_is_not_understood_is_refused_unless_taken_over(
-    store: FolderStore,
-) -> None:
+async def test_an_unknown_lease_is_refused_unless_taken_over(store: FolderStore) -> None:
     store.put(lease_key("m"), b'{"future": 1}')
     with pytest.raises(StoreError, match="can't be read as a lease"):
         async with leased(store, "m", "mine"):

@@ -133,9 +133,7 @@ def test_the_steps_of_deleted_checkpoints_are_lost_and_said_to_be(store: FolderS
         ledger.advance(record(STEPS + 1))
 
 
-async def test_what_a_warm_start_has_cost_is_not_lost_with_the_ledger(
-    store: FolderStore, tmp_path: Path
-) -> None:
+async def test_a_warm_starts_cost_outlasts_the_ledger(store: FolderStore, tmp_path: Path) -> None:
     """Its teacher was paid, and the budget is for that too."""
     made = WarmStartRecord(
         source="teacher", scenarios=4, demonstrations=4, left_out={}, reward=None, usd=40.0
@@ -148,9 +146,7 @@ async def test_what_a_warm_start_has_cost_is_not_lost_with_the_ledger(
     assert (ledger.usd, ledger.other_usd) == (40.25, 40.0), "each validation is forecast to cost it"
 
 
-async def test_a_damaged_checkpoint_is_passed_over_and_named_unless_none_is_whole(
-    store: FolderStore,
-) -> None:
+async def test_a_damaged_checkpoint_is_named_and_passed_over(store: FolderStore) -> None:
     store.delete(ledger_key("m"))
     flip(store, file_key(store, "m", STEPS, "weights"))
     store.put(manifest_key("m", 2), b"garbage")
@@ -185,9 +181,7 @@ async def test_what_a_restart_left_behind_is_no_part_of_the_run(store: FolderSto
     assert (repaired.ledger.next_step, repaired.beyond) == (2, (4,))
 
 
-async def test_killed_at_any_write_a_repair_can_be_done_again(
-    store: FolderStore, tmp_path: Path
-) -> None:
+async def test_a_killed_repair_can_be_done_again(store: FolderStore, tmp_path: Path) -> None:
     store.put(ledger_key("m"), b"garbage")
     store.delete(pointer_key("m"))
     intact = []

@@ -38,9 +38,7 @@ def contents(store: FolderStore) -> Mapping[str, bytes]:
     return {**found, ledger_key("m"): found[ledger_key("m")].replace(drawn, b"drawn")}
 
 
-async def test_killed_at_any_write_it_leaves_a_run_that_goes_on(
-    store: FolderStore, tmp_path: Path
-) -> None:
+async def test_a_killed_restart_leaves_a_usable_run(store: FolderStore, tmp_path: Path) -> None:
     old = load_ledger(store, "m")
     whole = complete_around(store, "m", 0)
     done = TrainedStep(digest="d", result={"metrics": {}}, note={})

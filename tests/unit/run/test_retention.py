@@ -56,9 +56,7 @@ def store(store: FolderStore, tmp_path: Path) -> FolderStore:
 _FEW = Retention(keep_last=2, keep_every=0, keep_best=1)
 
 
-def test_a_prune_keeps_first_newest_and_best_and_what_the_ledger_has_not_reached(
-    store: FolderStore,
-) -> None:
+def test_a_prune_keeps_first_newest_best_and_what_is_ahead(store: FolderStore) -> None:
     assert prune(store, ledger_at(5, {2: 0.9}), _FEW) == [1, 3]
     assert committed_steps(store, "m") == [0, 2, 4, 5, 6, 7]
     assert prune(store, ledger_at(7, {2: 0.9, 4: 0.5}), _FEW) == [4, 5]
@@ -94,9 +92,7 @@ def test_broken_checkpoints_make_no_older_one_unnecessary(store: FolderStore) ->
 
 
 @pytest.mark.parametrize("deletions", range(10))
-def test_a_killed_prune_leaves_whole_checkpoints_and_the_next_finishes_it(
-    store: FolderStore, deletions: int
-) -> None:
+def test_a_killed_prune_is_finished_by_the_next(store: FolderStore, deletions: int) -> None:
     with pytest.raises(Killed):
         prune(MortalStore(store.root, deletions), ledger_at(7), _FEW)
     left = complete_around(store, "m", 0)

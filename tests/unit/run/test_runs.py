@@ -58,9 +58,7 @@ def test_an_empty_store_holds_no_runs_and_its_path_is_said_as_it_is(tmp_path: Pa
     assert "A file or a broken link lies where a folder is needed" in said
 
 
-def test_a_run_is_shown_with_steps_and_checkpoints_which_are_whole_only_where_they_were_read(
-    store: FolderStore,
-) -> None:
+def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
     store.delete(file_key(store, "m", 1, "weights"))
     store.put(file_key(store, "m", 3, "weights"), b"\x09" * 1000)
     store.delete("m/checkpoints/0002/manifest.json")
@@ -77,9 +75,7 @@ def test_a_run_is_shown_with_steps_and_checkpoints_which_are_whole_only_where_th
     assert verified.count("whole") == 1 and verified.count("differs from its manifest") == 1
 
 
-def test_the_held_out_reward_has_a_name_of_its_own_and_a_step_costs_its_machine_too(
-    store: FolderStore,
-) -> None:
+def test_the_held_out_reward_has_a_name_and_a_step_its_machine(store: FolderStore) -> None:
     held_out = measured(0, {"reward": Metric(value=2.5)})
     agent = EMPTY.model_copy(update={"model": "agent"}).add_validation(held_out)
     step = record(0, usd=0.25).model_copy(update={"machine_usd": 1.5})

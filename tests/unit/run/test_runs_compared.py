@@ -61,9 +61,7 @@ def put_results(
     store.upload(path, f"{model}/results/{run}.parquet")
 
 
-def test_two_runs_are_compared_document_by_document_and_their_texts_never_acted_on(
-    store: FolderStore,
-) -> None:
+def test_two_runs_are_compared_document_by_document(store: FolderStore) -> None:
     hostile = "\x1b[2J\x1b]0;owned\x07Read [link=/]this[/] :key: now."
     put_results(store, "a", [4, 3, 4, 3, 4, 3, 4, 4], text=hostile)
     put_results(store, "b", [2, 3, 2, 3, 2, 3, 2, 0])
@@ -225,9 +223,7 @@ async def test_a_run_at_work_or_whose_deletion_fails_elsewhere_stays(store: Fold
         await delete(store, "nobody", nothing)
 
 
-async def test_a_run_that_begins_under_the_name_as_soon_as_it_is_free_is_not_deleted(
-    store: FolderStore,
-) -> None:
+async def test_a_run_that_begins_under_a_freed_name_is_kept(store: FolderStore) -> None:
     class Wanted(FolderStore):
         def put_if(self, key: str, data: bytes, version: str | None) -> str:
             written = super().put_if(key, data, version)

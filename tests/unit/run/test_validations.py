@@ -48,9 +48,7 @@ GAINED = validation(10, correct(0.7), correct(0.4, shift=2))
         ([], None),
     ],
 )
-def test_a_gain_that_the_second_judge_does_not_see_is_told(
-    run: list[Validation], said: str | None
-) -> None:
+def test_a_gain_for_one_judge_alone_is_told(run: list[Validation], said: str | None) -> None:
     found = parted(run)
     assert (found is None) if said is None else (found and said in found)
 

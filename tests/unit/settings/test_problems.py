@@ -22,9 +22,7 @@ def problems(model: type[BaseModel], given: dict[str, Any]) -> list[str]:
     return problems_in(caught.value)
 
 
-def test_each_setting_that_is_wrong_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert problems(TrainConfig, {"steps": "many", "documents": {"val_size": 0}}) == [
         "documents.val_size: Input should be greater than or equal to 1",
         "steps: Input should be a valid integer, unable to parse string as an integer",

@@ -13,9 +13,7 @@ def test_it_is_looked_for_where_it_runs() -> None:
     assert TinkerTrainer(base_url="https://host/api/").address == "https://host/api"
 
 
-def test_a_key_is_taken_without_the_space_around_it_and_refused_on_two_lines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_key_is_taken_stripped_and_refused_on_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TINKER_API_KEY", raising=False)
     with pytest.raises(ConfigError, match="TINKER_API_KEY: set it"):
         find_service(TinkerTrainer())

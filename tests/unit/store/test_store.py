@@ -81,9 +81,7 @@ def test_a_store_that_ignores_conditions_is_refused(tmp_path: Path) -> None:
     assert Careless(tmp_path).keys("") == []
 
 
-def test_a_copy_that_fails_leaves_no_temporary_file_and_names_the_end_that_failed(
-    store: FolderStore, tmp_path: Path
-) -> None:
+def test_a_failed_copy_leaves_nothing_and_names_its_end(store: FolderStore, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="Can't write"):
         store.upload(tmp_path / "missing", "a")
     assert not list(store.root.iterdir())
@@ -130,9 +128,7 @@ def test_what_another_user_has_written_is_not_deleted(
     assert store.keys("") == ["m/whole"]
 
 
-def test_the_bucket_of_the_seed_scripts_is_the_default_store(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_default_store_is_the_seed_scripts_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PRECIS_STORE", raising=False)
     monkeypatch.setenv("BACKUP_BUCKET", "backups")
     assert Variables().store == "s3://backups"

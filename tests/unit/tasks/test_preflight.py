@@ -54,9 +54,7 @@ async def test_a_price_that_two_forecasts_lack_is_warned_of_once(
     assert caplog.text.count("No price is known for m.") == 1
 
 
-async def test_a_benchmark_with_a_shared_limit_that_is_not_there_is_refused_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_benchmark_without_its_shared_limit_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its machine would be rented, and then Prefect would refuse the slots with a traceback."""
 
     class Server:

@@ -43,9 +43,7 @@ from tasks.states import lines_in_run_log, says_why_it_stops
 from tasks.training import wait_out_judge
 
 
-async def test_a_judge_that_nobody_resumes_for_is_named_as_what_the_run_failed_with(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_judge_that_stays_out_is_a_named_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     async def pause(timeout: float, poll_interval: float) -> None:
         assert timeout > patience_s, "the server would end the run in its own words"
         assert poll_interval == 1, "Resume would not be seen in the last of its ten seconds"
@@ -61,9 +59,7 @@ async def test_a_judge_that_nobody_resumes_for_is_named_as_what_the_run_failed_w
         await wait_out_judge(run, ask)
 
 
-async def test_a_run_that_has_lost_the_slot_of_its_deployment_continues(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_run_that_lost_its_slot_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     """As each has after a pause for its judge, or after a restart of the server."""
     renewals: list[threading.Thread] = []
 
@@ -97,9 +93,7 @@ async def test_only_errors_of_ours_and_a_full_disk_become_a_state() -> None:
             await flow(error)
 
 
-async def test_a_flow_that_takes_machines_down_fails_with_the_message_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_flow_fails_with_the_message_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(_: object) -> None:
         raise ConfigError("SkyPilot is not installed.")
 

@@ -105,9 +105,7 @@ def test_a_rehearsal_is_forgotten_only_by_a_yes(given: str, is_yes: bool) -> Non
     assert ("--fresh" in shown, "--take-over" in shown) == (is_yes, is_yes)
 
 
-def test_a_rehearsal_takes_its_settings_from_the_command_line_and_not_from_the_shell(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_rehearsal_takes_nothing_from_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = show_rehearsal()
     for name in ("ENVIRONMENT", "MODEL", "STORE", "DOCUMENTS", "STEPS", "SEED"):
         assert "other" in show_rehearsal(f"{name}=other")

@@ -139,9 +139,7 @@ async def test_a_slow_request_and_its_answer_keep_a_trainer_alive_and_half_a_req
     asking.cancel()
 
 
-async def test_a_training_that_fails_is_told_of_before_the_trainer_ends(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_failed_training_is_told_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
     monkeypatch.setattr(jobs, "end_process", ended.append)
 

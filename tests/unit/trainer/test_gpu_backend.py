@@ -164,9 +164,7 @@ async def test_vllm_listens_on_the_loopback_behind_a_key_and_serves_all(unready:
     assert await unready._prepare_backend_for_training(MODEL, None) == (url, key)
 
 
-async def test_arts_monitor_of_vllm_lasts_though_art_keeps_no_reference_to_it(
-    backend: Any,
-) -> None:
+async def test_arts_monitor_of_vllm_lasts_without_a_reference(backend: Any) -> None:
     asyncio.create_task(backend._monitor_openai_server(MODEL, "", "")).set_name("monitor")
     await asyncio.sleep(0)
     gc.collect()
@@ -191,9 +189,7 @@ async def test_its_process_has_no_name_that_a_trainer_of_art_kills(
     assert "model-service" not in name
 
 
-async def test_training_has_the_metrics_of_its_updates_and_its_learning_rate_rises(
-    backend: Any,
-) -> None:
+async def test_training_has_its_metrics_and_its_rate_rises(backend: Any) -> None:
     for step in range(2):
         result = await backend.train(MODEL, NO_GROUPS, learning_rate=4e-5, warmup_steps=3)
         assert result.step == step + 1
@@ -241,9 +237,7 @@ async def test_a_training_that_fails_is_told_of_and_then_the_trainer_ends(
     assert ended == ["Training step 0 of m failed (CUDA out of memory)"]
 
 
-async def test_imitation_goes_through_the_answers_until_every_rate_has_its_update(
-    backend: Any,
-) -> None:
+async def test_imitation_goes_through_answers_for_every_rate(backend: Any) -> None:
     result = await backend.train_sft(
         MODEL, demonstrations(3), batch_size=2, learning_rates=[0.3, 0.2, 0.1]
     )

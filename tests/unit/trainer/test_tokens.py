@@ -99,9 +99,7 @@ def learned(sample: TrainingSample, tokenizer: Any) -> str:
     return str(tokenizer.decode(shown, skip_special_tokens=True))
 
 
-def test_each_turn_of_a_game_is_imitated_but_for_those_of_weight_0_and_their_prefix_read_once(
-    tokenizer: Any,
-) -> None:
+def test_each_turn_is_imitated_but_weight_0_and_prefixes_read_once(tokenizer: Any) -> None:
     example = {**played(1), "weight": 0}
     ((one,),) = tokenize_demonstrations([game(example, played(5), played(7))], tokenizer, 10_000)
     text = tokenizer.decode(one.token_ids)
@@ -123,9 +121,7 @@ def test_a_model_that_may_think_is_asked_not_to(tmp_path: Path) -> None:
     assert tokenizer.decode(ids).endswith("<think></think>")
 
 
-def test_a_template_that_drops_thoughts_makes_samples_of_their_own(
-    tokenizer: Any,
-) -> None:
+def test_a_template_that_drops_thoughts_makes_own_samples(tokenizer: Any) -> None:
     thought: Any = [
         {"role": "user", "content": "Hello."},
         {"role": "assistant", "content": "<think>Polite.</think>\nHello."},

@@ -242,9 +242,7 @@ async def test_a_trainer_says_what_it_holds_of_a_run_and_forgets_it_with_the_nex
     assert (state.run, state.checkpoints, state.trained) == ("another", {}, {})
 
 
-async def test_a_model_with_other_settings_is_loaded_anew_by_a_trainer_that_was_kept(
-    tmp_path: Path,
-) -> None:
+async def test_a_model_with_other_settings_is_loaded_anew(tmp_path: Path) -> None:
     backend = CountingBackend(tmp_path)
     host = TrainerService(backend, tmp_path)
     engine = {"engine": {"packed_tokens": 4096}}
@@ -268,9 +266,7 @@ async def test_another_run_is_refused_until_it_restores(
     assert (await trainer.train(model, [group(0, 1)], step=0, run="another")).step == 1
 
 
-async def test_a_checkpoint_without_its_metrics_was_cut_off_by_a_kill_and_is_dropped(
-    tmp_path: Path,
-) -> None:
+async def test_a_checkpoint_without_its_metrics_is_dropped(tmp_path: Path) -> None:
     backend = CountingBackend(tmp_path)
     killed = TrainerService(backend, tmp_path)
     await killed.begin(SPEC, "a-run")
@@ -285,9 +281,7 @@ async def test_a_checkpoint_without_its_metrics_was_cut_off_by_a_kill_and_is_dro
 
 
 @pytest.mark.parametrize("before", ["", '{"event": "began", "st'], ids=["new", "cut off"])
-def test_a_training_is_logged_once_however_often_it_is_found_finished(
-    before: str, tmp_path: Path
-) -> None:
+def test_a_training_is_logged_once_however_often_found(before: str, tmp_path: Path) -> None:
     """Also where a full disk has cut the log off."""
     log = tmp_path / "trainings.jsonl"
     log.write_text(before)

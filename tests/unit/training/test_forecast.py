@@ -41,9 +41,7 @@ def calls(next_step: int = 0, documents: int = 0, **settings: Any) -> int:
 WARM = {"scenarios": 6, "samples": 3, "measured_scenarios": 2}
 
 
-def test_a_warm_start_takes_the_place_of_a_step_and_is_validated_and_a_teachers_not_judged() -> (
-    None
-):
+def test_a_warm_start_takes_the_place_of_a_step_and_a_teachers_is_not_judged() -> None:
     a_summary = calls() // (5 * 8 + 2 * 4)
     validated = 4
     measured = 2 * 2 * 4

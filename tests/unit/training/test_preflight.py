@@ -64,9 +64,7 @@ def test_rented_and_own_gpus_are_checked_for_what_they_need(tmp_path: Path) -> N
     assert preflight(tmp_path, Judge(), trainer=two).checks().keys() == LOCAL | {"GPU"}
 
 
-async def test_a_stored_run_of_other_settings_or_without_its_ledger_is_refused(
-    tmp_path: Path,
-) -> None:
+async def test_a_stored_run_of_other_settings_is_refused(tmp_path: Path) -> None:
     """Before anything is rented."""
     now = preflight(tmp_path, Judge(), model="m", seed=2)
     before = now.config.model_copy(update={"seed": 1})
@@ -160,9 +158,7 @@ async def test_a_bucket_that_a_rented_machine_may_not_reach_is_warned_of(
     assert "".join(warnings).startswith(said)
 
 
-async def test_a_run_that_new_settings_stop_early_is_finished_once_its_ledger_says_so(
-    tmp_path: Path,
-) -> None:
+async def test_a_run_stopped_by_new_settings_is_finished(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     settings = {"model": "m", "store": str(tmp_path), "steps": 9, "validate_every": 2}
     config = TrainConfig.model_validate({**settings, "patience": 2})

@@ -43,9 +43,7 @@ async def test_a_page_shows_news_at_once_and_ends_with_the_report() -> None:
     assert "step 3 of 5" in (shown[-1] or "")
 
 
-async def test_a_report_that_can_not_be_made_does_not_end_the_run(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_report_that_fails_does_not_end_the_run(caplog: pytest.LogCaptureFixture) -> None:
     async def publish(seen_view: TrainingView, report: str | None) -> None:
         raise ValueError("no such page")
 
@@ -54,9 +52,7 @@ async def test_a_report_that_can_not_be_made_does_not_end_the_run(
     assert "The run's report could not be made." in caplog.text
 
 
-async def test_a_report_that_took_long_does_not_keep_the_next_one_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_long_report_does_not_keep_the_next_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_REPORT_PAUSE_S", 0.0)
     monkeypatch.setattr(progress, "_PAUSE_S", 0.0)
     monkeypatch.setattr(progress, "_REPORT_SHARE", math.inf)

@@ -312,9 +312,7 @@ async def test_what_a_machine_cost_after_the_last_step_is_booked(
     assert run.trainer.losses == 0, "steps were committed since"
 
 
-async def test_a_judge_that_is_out_at_a_validation_is_waited_for_as_in_a_step(
-    tmp_path: Path,
-) -> None:
+async def test_a_judge_that_is_out_at_a_validation_is_waited_for(tmp_path: Path) -> None:
     out = [JudgeUnavailable("It is out."), JudgeUnavailable("It is out.")]
 
     async def validate_at_last(run: Run, step: int) -> Validation:
@@ -370,9 +368,7 @@ async def test_a_second_judge_rules_on_every_validation_also_where_a_ruler_rewar
         assert validation.metrics["copied"].value > 0.9  # it picks sentences
 
 
-async def test_a_run_without_gain_stops_early_and_its_best_checkpoint_is_the_model(
-    tmp_path: Path,
-) -> None:
+async def test_a_run_without_gain_stops_early_at_its_best(tmp_path: Path) -> None:
     idle: dict[str, Any] = {
         "trainer": {"kind": "extractive", "learning_rate": 1e-9},
         "documents": {"source": "bundled", "train_size": 12, "val_size": 8},

@@ -163,9 +163,7 @@ async def test_a_store_that_hangs_does_not_hold_up_the_machine_that_is_to_be_giv
     assert "last $3.00 are in no ledger: The store did not answer for 0 s." in caplog.text
 
 
-async def test_a_machine_that_a_killed_run_left_up_costs_from_what_that_had_committed_last(
-    tmp_path: Path,
-) -> None:
+async def test_a_machine_left_up_costs_from_the_last_commit(tmp_path: Path) -> None:
     """It began two hours ago; the second one has committed steps a moment ago."""
     life = Life(tmp_path, {"validate_every": 5})
     for _ in range(2):

@@ -125,9 +125,7 @@ async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(tmp_pat
             await life.live()
 
 
-async def test_a_teacher_that_rejects_the_key_is_found_out_before_the_first_step(
-    tmp_path: Path,
-) -> None:
+async def test_a_teacher_that_rejects_the_key_is_found_out_first(tmp_path: Path) -> None:
     statuses = [402]
 
     async def answer(request: ChatRequest) -> Completion:
@@ -194,9 +192,7 @@ AGENT: dict[str, Any] = {
 }
 
 
-async def test_a_teacher_plays_an_agents_games_and_those_it_won_are_imitated(
-    tmp_path: Path,
-) -> None:
+async def test_a_teacher_plays_and_its_won_games_are_imitated(tmp_path: Path) -> None:
     with teaching(press_the_lamp) as teacher:
         warm = {"source": "teacher", "scenarios": 6, "teacher": teacher}
         life = run(tmp_path / "store", AGENT, **warm, epochs=40)
@@ -230,9 +226,7 @@ def shown(number: int) -> Demonstration:
     return Demonstration(scenario_id=f"s{number}", conversations=(conversation,))
 
 
-def test_what_was_collected_is_there_for_who_goes_on_with_the_same_settings(
-    tmp_path: Path,
-) -> None:
+def test_what_was_collected_is_there_for_the_same_settings(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     DemonstrationJournal(store, "m", "c").add([shown(0), shown(1)])
     again, late = (DemonstrationJournal(store, "m", "c") for _ in range(2))

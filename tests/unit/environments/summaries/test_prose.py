@@ -65,9 +65,7 @@ def sources() -> list[Source]:
         "pairs glued by x": 0.01,
     }.items(),
 )
-def test_an_attack_costs_more_than_its_room_is_worth(
-    sources: list[Source], attack: str, most: float
-) -> None:
+def test_an_attack_costs_more_than_it_wins(sources: list[Source], attack: str, most: float) -> None:
     shares = [prose_share(ATTACKS[attack](one), one.document.text) for one in sources]
     assert sum(shares) / len(shares) <= most
 

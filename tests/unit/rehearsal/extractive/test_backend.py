@@ -106,9 +106,7 @@ async def test_a_stale_sample_is_corrected_for_by_the_probabilities_of_who_sampl
     assert not np.allclose(trained, uncorrected.policy.weights)
 
 
-async def test_logprobs_name_the_sentences_in_the_order_of_picking(
-    model: art.TrainableModel[Any, Any],
-) -> None:
+async def test_logprobs_name_the_sentences_in_order(model: art.TrainableModel[Any, Any]) -> None:
     answer = await complete(model, seed=1, logprobs=True, n=3, name=model.name)
     assert answer.model == f"{model.name}@0"
     assert len({choice.message.content for choice in answer.choices}) == 3
@@ -161,9 +159,7 @@ async def test_what_can_not_be_trained_on_is_refused(
     assert await model.get_step() == 0
 
 
-async def test_supervised_training_imitates_summaries_and_of_nothing_it_learns_nothing(
-    model: art.TrainableModel[Any, Any],
-) -> None:
+async def test_supervised_training_imitates_summaries(model: art.TrainableModel[Any, Any]) -> None:
     """Imitation of nothing hung the trainer."""
     await model.train_sft([])
     assert await model.get_step() == 1

@@ -161,9 +161,7 @@ DATA = Path(__file__).parents[3] / "data"
         ("prose_heldout.parquet", 0.6),
     ],
 )
-def test_the_judge_reads_prose_in_short_answers_and_seldom_takes_wrong_ones_for_right(
-    name: str, least: float
-) -> None:
+def test_the_judge_reads_prose_and_seldom_takes_wrong_for_right(name: str, least: float) -> None:
     documents = read_documents(DocumentsConfig(source=str(DATA / name)))
     full, lead, random, _ = (_mean(share) for share in accuracies(documents))
     assert full >= least

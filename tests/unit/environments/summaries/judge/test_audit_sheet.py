@@ -64,9 +64,7 @@ def test_a_sheet_of_documents_whose_ids_are_not_plain_is_read_back(tmp_path: Pat
          "can't be read: field larger.*a quotation mark that nothing closes"),
     ],
 )  # fmt: skip
-def test_a_sheet_that_can_t_be_used_is_told_in_a_sentence(
-    altered: object, why: str, tmp_path: Path
-) -> None:
+def test_a_bad_sheet_is_told_in_a_sentence(altered: object, why: str, tmp_path: Path) -> None:
     found = frame()
     path = tmp_path / "sheet.csv"
     path.write_text(altered(as_sheet(draw_samples(found, 3, seed=1))))  # type: ignore[operator]

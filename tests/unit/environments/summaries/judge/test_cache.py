@@ -69,9 +69,7 @@ def test_a_broken_cache_misses_and_says_so_once(
     assert "replies.sqlite can't be used" in caplog.text and "Delete the file" in caplog.text
 
 
-def test_processes_that_share_a_cache_lose_nothing_and_a_killed_one_breaks_nothing(
-    path: Path,
-) -> None:
+def test_processes_share_a_cache_without_loss_even_killed_ones(path: Path) -> None:
     command = [sys.executable, "-c", _WRITER, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "0\n"

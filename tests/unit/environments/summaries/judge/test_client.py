@@ -114,9 +114,7 @@ async def test_what_can_change_a_reply_is_part_of_its_key(tmp_path: Path) -> Non
                 assert server.requests[0].get("reasoning_effort", "") == effort
 
 
-async def test_replies_and_ceilings_that_an_earlier_version_paid_for_are_used(
-    tmp_path: Path,
-) -> None:
+async def test_replies_and_ceilings_of_an_earlier_version_are_used(tmp_path: Path) -> None:
     prompt = reading_prompt(SUMMARY, FERRY.questions, "batched")
     store = FolderStore(tmp_path / "store")
     with ReplyCache(tmp_path / "replies.db") as cache:
@@ -196,9 +194,7 @@ NO = responding(400, "response_format: json_schema, but which?")
     ],
     ids=["a wrong key", "no form of request"],
 )
-async def test_a_judge_that_no_retry_helps_stops_the_run_with_a_sentence(
-    script: list[Response], said: str
-) -> None:
+async def test_a_judge_beyond_retries_stops_the_run(script: list[Response], said: str) -> None:
     async with judge_of(*script, protocol="per_question") as (judge, _):
         with pytest.raises(JudgeError, match=said) as raised:
             await judge.score(FERRY, SUMMARY)
