@@ -20,7 +20,7 @@ from cli import prefect_process as process
 from cli.prefect_settings import find_api_url, secrets_for
 from precis.environments.programs import bypass_proxy
 from precis.errors import ConfigError, PrecisError, without_passwords
-from precis.llm.connections import tls_for
+from precis.llm.connections import proxies_checked, tls_for
 
 _READY_TIMEOUT_S = 180.0
 _LOOK_S = 0.5
@@ -171,13 +171,8 @@ async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
 def _use(api: str) -> None:
     """Point this process and its children at a server, with its password or key. Raises ConfigError
     if a proxy is set that no client can use."""
-    try:
+    with proxies_checked():  # each client of Prefect would raise it
         httpx.Client(verify=False).close()
-    except (ImportError, ValueError) as error:  # of SOCKS; each client of Prefect would raise it
-        raise ConfigError(
-            f"A proxy of this shell can't be used: {str(error).rstrip('.')}.",
-            "Unset ALL_PROXY, or name an http:// proxy.",
-        ) from error
     secrets = secrets_for(api)
     password = process.password() if api == process.address() else None
     if password:

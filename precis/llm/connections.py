@@ -6,13 +6,14 @@ unpacks to a large one, and it may quote the key.
 
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from typing import Any
 
 import httpx
 
+from precis.errors import ConfigError
 from precis.llm.redaction import Redactor
 
 ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1)
@@ -22,6 +23,19 @@ REPLY_BYTES_MAX = 4 * 2**20
 # zlib's `wbits`: 15 for the largest window, and 32 to detect which of the two a reply is.
 _GZIP_OR_ZLIB = 47
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@contextmanager
+def proxies_checked() -> Iterator[None]:
+    """Within the block an HTTP client is opened. Raises ConfigError if the environment names a
+    proxy that it can't use, such as one for SOCKS."""
+    try:
+        yield
+    except (ImportError, ValueError) as error:
+        raise ConfigError(
+            f"A proxy of this shell can't be used: {str(error).rstrip('.')}.",
+            "Unset ALL_PROXY, or name an http:// proxy.",
+        ) from error
 
 
 class ReplyTooLarge(httpx.ReadError):
@@ -42,7 +56,9 @@ class BoundedClient(httpx.AsyncClient):
         address = httpx.URL(url)
         # A proxy from the environment can't reach a server on this machine.
         trust_env = address.host not in _LOOPBACK
-        super().__init__(verify=tls_for(url), trust_env=trust_env, **options)
+        verify = tls_for(url)
+        with proxies_checked():
+            super().__init__(verify=verify, trust_env=trust_env, **options)
         self._redactors = [Redactor(secret) for secret in (key, address.password) if secret]
         self._bytes_max = bytes_max
 

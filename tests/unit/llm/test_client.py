@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from precis.errors import ProviderFailed
+from precis.errors import ConfigError, ProviderFailed
 from precis.llm.client import ChatClient, CompletionRequest, OwnServer
 from precis.llm.concurrency import run_for_each
 from precis.llm.limits import without_quota
@@ -198,6 +199,15 @@ async def spent(url: str) -> Spend:
         except ProviderFailed as error:
             assert error.cause in ("connection", "bad_verdict")
         return client.spend
+
+
+async def test_a_proxy_that_no_client_can_use_is_said_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    async with client_of("http://models.test/v1") as client:
+        with pytest.raises(ConfigError, match="A proxy of this shell can't be used: "):
+            await ask(client)
 
 
 async def test_the_first_failure_cancels_the_others_and_is_raised_as_it_is() -> None:
