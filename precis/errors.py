@@ -94,12 +94,14 @@ class ProviderError(PrecisError):
 
 class ProviderRejected(ProviderError):
     """It rejects our requests as such (key, model, address); retries won't help. `status` is the
-    HTTP status of its answer; 401 for a bad key, whatever the answer's."""
+    HTTP status of its answer; 401 for a bad key, whatever the answer's. `unsupported` is the
+    parameter that the model does not take, if that is the cause."""
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, status: int, unsupported: str = "") -> None:
         super().__init__(message)
-        self.args = (self.what, status)
+        self.args = (self.what, status, unsupported)
         self.status = status
+        self.unsupported = unsupported
 
 
 class ProviderFailed(ProviderError):

@@ -82,16 +82,13 @@ class ContenderClient:
         return Policy(replies, limits, parameters, seed_of, name=settings.model, step=step)
 
     def complete_request(self, request: CompletionRequest) -> CompletionRequest:
-        """Return a request with room for reasoning, under the provider's name of that parameter."""
+        """Return a request with room for reasoning."""
         payload = dict(request.payload)
-        settings = self.spec.settings
         if "max_tokens" not in payload:
             # An adapter's answer may fill the rest of its context.
             return request
-        wanted = min(int(payload.pop("max_tokens")), self._rollouts.tokens_max)
-        is_openai = settings.reasoning and settings.provider != "openrouter"
-        name = "max_completion_tokens" if is_openai else "max_tokens"
-        payload[name] = wanted + self.spec.thinking_tokens
+        wanted = min(int(payload["max_tokens"]), self._rollouts.tokens_max)
+        payload["max_tokens"] = wanted + self.spec.thinking_tokens
         return CompletionRequest(payload, Usage(request.expected.prompt_tokens, wanted))
 
     async def ask(

@@ -6,6 +6,7 @@ replies, and the handling of failures.
 
 import asyncio
 import json
+import logging
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from precis.config import ContenderConfig, JudgeConfig, RateLimits
-from precis.errors import ConfigError, ProviderFailed
+from precis.errors import ConfigError, ProviderFailed, ProviderRejected
 from precis.llm.budget import Budget
 from precis.llm.connections import ONE_CONNECTION, BoundedClient, ClientPool, ReplyTooLarge
 from precis.llm.hedging import Hedging
@@ -43,6 +44,7 @@ _UNSENT = (
     httpx.WriteError,
 )
 """The errors of a request that has not reached the server."""
+_log = logging.getLogger(__name__)
 _random = random.Random()  # the global one belongs to whoever seeded it
 
 
@@ -151,6 +153,7 @@ class ChatClient:
         self._budget = budget or Budget(None)
         self._hedging = Hedging(hedge_quantile, self.limiter)
         self._watch = SilenceWatch(endpoint)
+        self._unsupported: set[str] = set()
         try:
             self._url = httpx.URL(f"{endpoint.base_url}/chat/completions")
         except httpx.InvalidURL:  # what it says, and the address, may hold a password
@@ -253,7 +256,12 @@ class ChatClient:
         self, request: CompletionRequest, read: Callable[[ChatReply], T], turn: Turn
     ) -> T:
         began = time.perf_counter()
-        response = await self._post(request)
+        payload = dict(request.payload)
+        for name in self._unsupported & payload.keys():
+            value = payload.pop(name)
+            if name == "max_tokens":
+                payload["max_completion_tokens"] = value
+        response = await self._post(replace(request, payload=payload))
         try:
             body = open_response(
                 response.status_code, response.headers, response.content, self.endpoint
@@ -265,6 +273,14 @@ class ChatClient:
             elif is_stream and response.status_code == 200:
                 self._count(request.expected, given_up=True)  # billed, though not asked for
             raise
+        except ProviderRejected as error:
+            if error.unsupported not in payload:
+                raise
+            if error.unsupported == "temperature" and "temperature" not in self._unsupported:
+                who = self.endpoint.role
+                _log.warning("The %s takes no temperature, so its answers may vary.", who)
+            self._unsupported.add(error.unsupported)
+            return await self._ask(request, read, turn)
         self.limiter.speed_up()
         usage = Usage.from_response(body.get("usage"))
         if not usage.tokens:  # some servers report none

@@ -152,7 +152,13 @@ def _failure(
         return ProviderFailed("refused", detail)
     # Google answers 400 to a bad key, which concerns every request.
     is_key = endpoint.key_variable and "api key" in message.lower()
-    return ProviderRejected(_rejection(status, message, endpoint), 401 if is_key else status)
+    unsupported = ""
+    if status == 400 and "max_completion_tokens" in message:
+        unsupported = "max_tokens"
+    elif status == 400 and "temperature" in message and "support" in message:
+        unsupported = "temperature"
+    what = _rejection(status, message, endpoint)
+    return ProviderRejected(what, 401 if is_key else status, unsupported)
 
 
 def _rejection(status: int, message: str, endpoint: Endpoint) -> str:

@@ -153,7 +153,7 @@ def causes(found: Sequence[Attempt]) -> list[str]:
         ({}, {"temperature": 0.0, "max_tokens": 764}),
         (
             {"reasoning": True, "reasoning_effort": "low", "thinking_tokens_max": 1000},
-            {"max_completion_tokens": 1764, "reasoning_effort": "low"},
+            {"max_tokens": 1764, "reasoning_effort": "low"},
         ),
         (
             {"reasoning": True, "reasoning_effort": "low", "provider": "openrouter"},

@@ -191,6 +191,34 @@ async def test_litellm_states_the_cost_of_a_reply_in_a_header(stated: str, usd: 
         assert await spent(url) == Spend(1, 0, 1500, 500, usd)
 
 
+async def test_parameters_that_a_model_lacks_are_left_out_or_renamed_as_openai_s_reasoners_want_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    taken = []
+
+    async def reasoner(scope: Any, receive: Any, send: Any) -> None:
+        asked = await Request(scope, receive).json()
+        error = {"code": "unsupported_value", "param": "temperature"}
+        if asked.get("temperature", 1) != 1:
+            error["message"] = "'temperature' does not support 0 with this model."
+        elif "max_tokens" in asked:
+            error["message"] = "'max_tokens' is not supported: use 'max_completion_tokens' instead."
+        else:
+            taken.append(asked)
+            await without_usage(scope, receive, send)
+            return
+        await JSONResponse({"error": error}, 400)(scope, receive, send)
+
+    async with FaultyServer(reasoner) as url, client_of(url, tries_max=1) as client:
+        payload = {"model": "m", "temperature": 0, "max_tokens": 9, "seed": 1}
+        for _ in range(2):
+            request = CompletionRequest(payload, EXPECTED)
+            await client.complete(request, Deadline(10_000), lambda reply: reply.text)
+        assert client.spend.calls == 2
+    assert taken == [{"model": "m", "max_completion_tokens": 9, "seed": 1}] * 2
+    assert caplog.messages == ["The judge takes no temperature, so its answers may vary."]
+
+
 async def spent(url: str) -> Spend:
     """Return what a client has spent after one attempt at a request."""
     async with client_of(url, tries_max=1) as client:
