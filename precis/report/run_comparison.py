@@ -119,8 +119,8 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
             bounds += ", 95 %"
         sentence = (
             f"{first} − {model}: {words.gap(measured.accuracy)}{words.unit} ({bounds}; "
-            f"{corrected}{measured.chance}), paired over {measured.documents} {scenarios} of their "
-            "newest benchmarks."
+            f"{corrected}{measured.chance} by permutation), paired over {measured.documents} "
+            f"{scenarios} of their newest benchmarks."
         )
         if measured.documents < DOCUMENTS_MIN:
             sentence += f" Too few {scenarios} to say."

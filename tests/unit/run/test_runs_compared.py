@@ -89,10 +89,10 @@ def test_several_runs_lie_over_each_other_on_a_page(store: FolderStore) -> None:
     assert [name for name in legend if name in ("a", "b", "c")] == ["a", "b", "c"]
     assert '<th scope="row">c</th><td>5</td>' in page
     assert "a − c: +37.5 points" in page and "No benchmark of both a and b" in page
-    assert "95 %; p = 0.062)" in page
+    assert "95 %; p = 0.062 by permutation)" in page
     put_results(store, "b", [2, 3, 2, 3, 2, 3, 2, 0])
     told = precis_runs("compare", "a", "b", "c", store=store)
-    assert told.count("95 %; corrected p = 0.124)") == 2
+    assert told.count("95 %; corrected p = 0.124 by permutation)") == 2
     terminal = precis_runs("compare", "a", "b", "c", store=store).splitlines()
     assert terminal[0].split() == ["a", "b", "c"]
     assert terminal[1].split() == ["steps", "3", "3", "5"]
