@@ -1,10 +1,11 @@
 """An ASGI app on the loopback in a thread of its own, for commands that run their own loop."""
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+
+from anyio.from_thread import start_blocking_portal
 
 from precis.llm.loop_server import LoopServer
 
@@ -12,17 +13,20 @@ from precis.llm.loop_server import LoopServer
 @contextmanager
 def served(app: Any) -> Iterator[str]:
     """Serve an app while the block lasts; gives its address without a trailing slash."""
-    server, loop = LoopServer(app, lifespan="auto"), asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    try:
-        asyncio.run_coroutine_threadsafe(server.start(), loop).result(120)
-        yield f"http://127.0.0.1:{server.port}"
-    finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(120)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    server = LoopServer(app, lifespan="auto")
+    with start_blocking_portal() as portal:
+        portal.call(server.start)
+        try:
+            yield f"http://127.0.0.1:{server.port}"
+        finally:
+            portal.call(_end, server)
+
+
+async def _end(server: LoopServer) -> None:
+    await server.stop()
+    # What a client left unread keeps its connection open.
+    for connection in server._server.server_state.connections:
+        connection.transport.abort()
 
 
 @asynccontextmanager
