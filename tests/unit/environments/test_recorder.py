@@ -4,8 +4,6 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -45,16 +43,8 @@ from tests.support.rollouts import calling
 from tests.support.scripted_policy import LIMITS, MODEL, Act, Agent, ScriptedPolicy, asked
 
 
-@pytest.fixture
-async def recorder() -> AsyncIterator[Recorder]:
-    async with Recorder() as opened:
-        yield opened
-
-
-async def play(
-    recorder: Recorder, act: Act, scripted: ScriptedPolicy | None = None, **changes: Any
-) -> Rollout:
-    async with asked(scripted or ScriptedPolicy(), **changes) as policy:
+async def play(act: Act, scripted: ScriptedPolicy | None = None, **changes: Any) -> Rollout:
+    async with asked(scripted or ScriptedPolicy(), **changes) as policy, Recorder() as recorder:
         return await recorder.run(policy, Agent(act), Scenario("a", {"seed": 5}), index=2)
 
 
@@ -106,8 +96,8 @@ async def art_rollout(model: art.Model[Any, Any], scenario: Scenario) -> art.Tra
     return trajectory
 
 
-async def test_a_function_of_art_s_notebooks_is_recorded_unchanged(recorder: Recorder) -> None:
-    async with asked(ScriptedPolicy()) as policy:
+async def test_a_function_of_art_s_notebooks_is_recorded_unchanged() -> None:
+    async with asked(ScriptedPolicy()) as policy, Recorder() as recorder:
         scenarios = [Scenario(f"game-{number}", {"seed": number}) for number in range(16)]
         plays = [recorder.run(policy, Agent(art_rollout), one) for one in scenarios]
         rollouts = await asyncio.gather(*plays)
@@ -167,7 +157,7 @@ def call_then_say(request: ChatRequest) -> str | ToolCall:
     return "[7]"
 
 
-async def test_an_address_is_its_rollout_s_alone_and_ends_with_it(recorder: Recorder) -> None:
+async def test_an_address_is_its_rollout_s_alone_and_ends_with_it() -> None:
     left: list[Any] = []
 
     async def look(model: Any, scenario: Scenario) -> float:
@@ -177,17 +167,18 @@ async def test_an_address_is_its_rollout_s_alone_and_ends_with_it(recorder: Reco
             await ask(model)
         return 1.0
 
-    assert len((await play(recorder, look)).calls) == 1
-    late = await post(left[0], left[0].inference_api_key, "{}")
+    async with asked(ScriptedPolicy()) as policy, Recorder() as recorder:
+        assert len((await recorder.run(policy, Agent(look), Scenario("a"))).calls) == 1
+        late = await post(left[0], left[0].inference_api_key, "{}")
+        assert (await recorder.run(policy, Agent(ask_once), Scenario("a"))).score == Score(1.0)
     assert late.status_code == 410 and "each has its own address" in late.text
-    assert (await play(recorder, ask_once)).score == Score(1.0)
 
 
-async def test_the_recorder_decides_how_the_policy_samples(recorder: Recorder) -> None:
+async def test_the_recorder_decides_how_the_policy_samples() -> None:
     scripted = ScriptedPolicy()
     decided = {"temperature": 0.1, "seed": 1, "top_p": 0.5, "logprobs": False}
     full = {**decided, "presence_penalty": 1.0, "stop": ["."], "max_tokens": 20}
-    await play(recorder, asking(full, {"max_completion_tokens": 5000, "user": "me"}, {}), scripted)
+    await play(asking(full, {"max_completion_tokens": 5000, "user": "me"}, {}), scripted)
     first, second, third = (one.model_dump(exclude_unset=True) for one in scripted.requests)
     assert first == {
         "model": MODEL,
@@ -207,9 +198,8 @@ async def test_the_recorder_decides_how_the_policy_samples(recorder: Recorder) -
     assert not {"max_tokens", "max_completion_tokens"} & set(third)
 
 
-@asynccontextmanager
-async def answering(choice: dict[str, Any]) -> AsyncIterator[Policy]:
-    """A policy whose server gives this choice, as it is, to whatever it is asked."""
+async def play_answered(act: Act, choice: dict[str, Any]) -> Rollout:
+    """Play where the policy's server gives this choice, as it is, to whatever it is asked."""
 
     async def complete(request: Request) -> Response:
         body = {"model": MODEL, "choices": [choice], "prompt_token_ids": [1, 2]}
@@ -219,11 +209,12 @@ async def answering(choice: dict[str, Any]) -> AsyncIterator[Policy]:
     with served(app) as url:
         endpoint = Endpoint(f"{url}/v1", MODEL, "the-key", role="policy")
         settings = OwnServer(without_quota(1), 20.0, tries_max=1)
-        async with ChatClient(endpoint, settings, prices={}) as client:
-            yield Policy(client, LIMITS, {}, step=3, trained=True)
+        async with ChatClient(endpoint, settings, prices={}) as client, Recorder() as recorder:
+            policy = Policy(client, LIMITS, {}, step=3, trained=True)
+            return await recorder.run(policy, Agent(act), Scenario("a"))
 
 
-async def test_a_trainers_log_probabilities_are_numbers(recorder: Recorder) -> None:
+async def test_a_trainers_log_probabilities_are_numbers() -> None:
     choice = {
         "message": {"role": "assistant", "content": "Yes."},
         "finish_reason": "stop",
@@ -235,19 +226,16 @@ async def test_a_trainers_log_probabilities_are_numbers(recorder: Recorder) -> N
         assert (await ask(model)).logprobs is None  # it did not ask for any
         return 1.0
 
-    async with answering(choice) as policy:
-        rollout = await recorder.run(policy, Agent(act), Scenario("1"))
-        call = rollout.calls[0]
-        assert (call.token_ids, call.logprobs) == ((5, 7), (-0.5, -1.0))
-
-        for given in ([-0.5], [-0.5, None]):  # a server writes null for no number
-            choice["logprobs"] = {"content": None, "token_logprobs": given}
-            rollout = await recorder.run(policy, Agent(act), Scenario("1"))
-            assert isinstance(rollout.score, Unscored)
-            assert "2 tokens, not each with its log probability" in rollout.score.detail
+    call = (await play_answered(act, choice)).calls[0]
+    assert (call.token_ids, call.logprobs) == ((5, 7), (-0.5, -1.0))
+    for given in ([-0.5], [-0.5, None]):  # a server writes null for no number
+        choice["logprobs"] = {"content": None, "token_logprobs": given}
+        score = (await play_answered(act, choice)).score
+        assert isinstance(score, Unscored)
+        assert "2 tokens, not each with its log probability" in score.detail
 
 
-async def test_messages_of_any_form_arrive_as_they_were_said(recorder: Recorder) -> None:
+async def test_messages_of_any_form_arrive_as_they_were_said() -> None:
     async def forms(model: Any, scenario: Scenario) -> float:
         client = model.openai_client()
         # Else each call with 24 messages would take 5 ms of a core in place of 1.
@@ -264,21 +252,19 @@ async def test_messages_of_any_form_arrive_as_they_were_said(recorder: Recorder)
         return 1.0
 
     scripted = ScriptedPolicy()
-    first, second, third = (await play(recorder, forms, scripted)).calls
+    first, second, third = (await play(forms, scripted)).calls
     assert [one.model_dump()["stop"] for one in scripted.requests[:2]] == [["."], ["."]]
     assert first.messages == ({"role": "user", "content": "Move."},)
     assert [one["role"] for one in second.messages] == ["user", "assistant", "user"]
     assert third.messages[0]["seen"] is None
 
 
-async def test_a_call_is_trained_on_with_offered_tools(recorder: Recorder, tmp_path: Path) -> None:
+async def test_a_call_is_trained_on_with_offered_tools(tmp_path: Path) -> None:
     """vLLM and the embedded policy take one without its type, and with nothing for a value."""
     bare = {"name": "play", "description": None, "parameters": None, "strict": None}
     tools = [PRESS, {"function": bare}]
     choices = ["auto", PRESS, "none"]
-    rollout = await play(
-        recorder, asking(*({"tools": tools, "tool_choice": choice} for choice in choices))
-    )
+    rollout = await play(asking(*({"tools": tools, "tool_choice": choice} for choice in choices)))
     assert rollout.reward == 1.0, rollout.score
     offered = [[tool["function"]["name"] for tool in call.tools] for call in rollout.calls]
     assert offered == [["press", "play"], ["press"], []]
@@ -286,7 +272,7 @@ async def test_a_call_is_trained_on_with_offered_tools(recorder: Recorder, tmp_p
     assert group_of([rollout]).trajectories[0].tools
 
 
-async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
+async def test_a_stream_is_given_of_a_whole_answer() -> None:
     scripted = ScriptedPolicy(call_then_say)
     pieces: list[Any] = []
 
@@ -302,7 +288,7 @@ async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
             pieces.append([chunk async for chunk in stream])
         return 1.0
 
-    rollout = await play(recorder, act, scripted)
+    rollout = await play(act, scripted)
     assert len(rollout.calls) == 2
     assert not any(request.stream for request in scripted.requests)
     called, said = pieces
@@ -312,7 +298,7 @@ async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
     assert said[-1].usage.completion_tokens == 3
 
 
-async def test_a_stream_has_a_text_and_each_call_in_its_own_chunk(recorder: Recorder) -> None:
+async def test_a_stream_has_a_text_and_each_call_in_its_own_chunk() -> None:
     calls = [*calling("press", {}, "1")["tool_calls"], *calling("press", {}, "2")["tool_calls"]]
     message = {"role": "assistant", "content": "Both.", "tool_calls": calls}
     sampled = {"token_ids": [5], "logprobs": {"token_logprobs": [-1]}}
@@ -323,9 +309,7 @@ async def test_a_stream_has_a_text_and_each_call_in_its_own_chunk(recorder: Reco
         streams.append(reply.text)
         return 1.0
 
-    choice = {"message": message, "finish_reason": "tool_calls", **sampled}
-    async with answering(choice) as policy:
-        await recorder.run(policy, Agent(act), Scenario("1"))
+    await play_answered(act, {"message": message, "finish_reason": "tool_calls", **sampled})
     *chunks, done, _ = streams[0].split("\n\n")
     deltas = [json.loads(one.removeprefix("data: "))["choices"][0]["delta"] for one in chunks]
     assert done == "data: [DONE]"
@@ -337,7 +321,7 @@ async def test_a_stream_has_a_text_and_each_call_in_its_own_chunk(recorder: Reco
     ]
 
 
-async def test_another_api_is_refused_with_what_to_do(recorder: Recorder) -> None:
+async def test_another_api_is_refused_with_what_to_do() -> None:
     async def act(model: Any, scenario: Scenario) -> float:
         async with httpx.AsyncClient(base_url=model.inference_base_url) as http:
             for path in ("responses", "v1/messages"):
@@ -349,7 +333,7 @@ async def test_another_api_is_refused_with_what_to_do(recorder: Recorder) -> Non
         await ask(model)
         return 1.0
 
-    assert (await play(recorder, act)).score == Score(1.0)
+    assert (await play(act)).score == Score(1.0)
 
 
 class Silent(Exception):
@@ -374,11 +358,7 @@ class Silent(Exception):
         (None, "no_score", "It returned nothing: return a Score"),
         (Unscored("judge_out", OSError("no route")), "judge_out", "^no route$"),  # type: ignore[arg-type]
         (Score(1.0, details={"seen": {1}}), "no_score", "Its details are not JSON: .*set"),
-        (
-            Score(1.0, details={"a": [float("nan")]}),
-            "no_score",
-            "Its details are not JSON: Out of range",
-        ),
+        (Score(1.0, details={"a": [float("nan")]}), "no_score", "are not JSON: Out of range"),
         (np.array([0.5, 0.5]), "no_score", "It returned a ndarray: return a Score, a number or"),
         (Score(1.0, "no"), "no_score", "Its success is 'no'"),  # type: ignore[arg-type]
         (Score(float("nan")), "no_score", "Its reward is nan, which is not a number"),
@@ -388,7 +368,7 @@ class Silent(Exception):
     ],
 )
 async def test_an_agent_s_trouble_costs_its_own_rollout(
-    recorder: Recorder, how: object, cause: str, detail: str, monkeypatch: pytest.MonkeyPatch
+    how: object, cause: str, detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHORT_TOKEN", "my-key-4")  # what another begins with
     monkeypatch.setenv("WEATHER_TOKEN", "my-key-42")
@@ -401,7 +381,7 @@ async def test_an_agent_s_trouble_costs_its_own_rollout(
             raise how
         return how
 
-    rollout = await play(recorder, act)
+    rollout = await play(act)
     assert isinstance(rollout.score, Unscored)
     assert rollout.score.cause == cause
     assert re.search(detail, rollout.score.detail)
@@ -409,7 +389,7 @@ async def test_an_agent_s_trouble_costs_its_own_rollout(
 
 
 async def test_what_goes_on_after_the_deadline_is_given_up(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An agent that heeds no cancellation, its call under way, and one that it makes later."""
     monkeypatch.setattr(recorder_module, "_GRACE_S", 0.05)
@@ -436,13 +416,15 @@ async def test_what_goes_on_after_the_deadline_is_given_up(
         await ask_late(model)
         return 1.0
 
-    rollout = await play(recorder, stubborn, Slow(), limits=replace(LIMITS, deadline_s=0.5))
-    assert rollout.score == Unscored("rollout_timeout", "No score within 0.5 s.")
-    assert rollout.calls == ()
-    assert "still runs" in caplog.text
-    await until(lambda: answers, "the answer to the call under way")
-    freed.set()
-    await until(lambda: len(answers) == 2, "the answer to a late call")
+    limits = replace(LIMITS, deadline_s=0.5)
+    async with asked(Slow(), limits=limits) as policy, Recorder() as recorder:
+        rollout = await recorder.run(policy, Agent(stubborn), Scenario("a"))
+        assert rollout.score == Unscored("rollout_timeout", "No score within 0.5 s.")
+        assert rollout.calls == ()
+        assert "still runs" in caplog.text
+        await until(lambda: answers, "the answer to the call under way")
+        freed.set()
+        await until(lambda: len(answers) == 2, "the answer to a late call")
     assert [getattr(one, "status_code", one) for one in answers] == [410, 410]
 
 
@@ -474,17 +456,12 @@ async def loops_on(model: Any, scenario: Scenario) -> float:
     ids=["turns", "tokens", "heedless"],
 )
 async def test_a_rollout_that_takes_too_much_is_ended(
-    recorder: Recorder,
-    act: Act,
-    limits: Limits,
-    cause: str,
-    calls: int,
-    monkeypatch: pytest.MonkeyPatch,
+    act: Act, limits: Limits, cause: str, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     REFUSALS.clear()
     if act is loops_on:
         monkeypatch.setattr(recorder_module, "_GRACE_S", 0.05)
-    rollout = await play(recorder, act, limits=limits)
+    rollout = await play(act, limits=limits)
     assert isinstance(rollout.score, Unscored) and rollout.score.cause == cause
     assert len(rollout.calls) == calls
     if act is loops:
@@ -492,13 +469,11 @@ async def test_a_rollout_that_takes_too_much_is_ended(
 
 
 @pytest.mark.parametrize("returned", [Score(1.0), Unscored(UNJUDGED, "No judge was asked.")])
-async def test_an_attempt_without_a_call_is_neither_scored_nor_judged(
-    recorder: Recorder, returned: Score | Unscored
-) -> None:
+async def test_an_attempt_without_a_call_has_no_score(returned: Score | Unscored) -> None:
     async def idle(model: Any, scenario: Scenario) -> Score | Unscored:
         return returned
 
-    assert (await play(recorder, idle)).score.cause == "no_calls"
+    assert (await play(idle)).score.cause == "no_calls"
 
 
 def failing(status: int, message: str) -> ScriptedPolicy:
@@ -524,16 +499,14 @@ async def gives_up(model: Any, scenario: Scenario) -> float:
         (gives_up, 400, "generation_rejected"),
     ],
 )
-async def test_what_the_policy_s_server_has_failed_at_is_never_a_zero(
-    recorder: Recorder, act: Act, status: int, cause: str
-) -> None:
-    rollout = await play(recorder, act, failing(status, "Too long."))
+async def test_what_a_server_has_failed_at_is_no_zero(act: Act, status: int, cause: str) -> None:
+    rollout = await play(act, failing(status, "Too long."))
     assert isinstance(rollout.score, Unscored)
     assert rollout.score.cause == cause
     assert "Too long." in rollout.score.detail
 
 
-async def test_an_agent_may_have_an_answer_to_a_prompt_that_is_too_long(recorder: Recorder) -> None:
+async def test_an_agent_may_have_an_answer_to_a_prompt_that_is_too_long() -> None:
     async def shortens(model: Any, scenario: Scenario) -> float:
         scripted.say = failing(400, "Too long.").say
         with pytest.raises(openai.BadRequestError):
@@ -543,7 +516,7 @@ async def test_an_agent_may_have_an_answer_to_a_prompt_that_is_too_long(recorder
         return 1.0
 
     scripted = ScriptedPolicy()
-    assert (await play(recorder, shortens, scripted)).score == Score(1.0)
+    assert (await play(shortens, scripted)).score == Score(1.0)
 
 
 @pytest.mark.parametrize(
@@ -555,12 +528,12 @@ async def test_an_agent_may_have_an_answer_to_a_prompt_that_is_too_long(recorder
     ids=["another adapter", "no ids"],
 )
 async def test_an_answer_that_can_t_be_trained_on_ends_the_step(
-    recorder: Recorder, fault: dict[str, Any], error: type[Exception], said: str
+    fault: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     scripted = ScriptedPolicy()
     vars(scripted).update(fault)
     with pytest.raises(error, match=said):
-        await play(recorder, gives_up, scripted)
+        await play(gives_up, scripted)
 
 
 ASKED = '"messages": [{"role": "user", "content": "a"}]'
@@ -588,14 +561,12 @@ CALLED = '{"messages": [{"role": "assistant", "tool_calls": [%s]}]}'
         (f'{{{ASKED}, "tools": [{{"function": {{}}}}]}}', "tools.0.function.name: "),
         (f'{{{ASKED}, "tools": [{{"type": "custom"}}]}}', "tools.0.type: "),
         (
-            f'{{{ASKED}, "tools": [{{"function": {{"name": "a", "parameters": []}}}}]}}',
+            f'{{{ASKED}, "tools": [{{"function": {{"name": "a", "parameters": 1}}}}]}}',
             "parameters: ",
         ),
     ],
 )
-async def test_a_request_that_is_none_is_refused_in_a_sentence(
-    recorder: Recorder, body: str, problem: str
-) -> None:
+async def test_a_request_that_is_none_is_refused_in_a_sentence(body: str, problem: str) -> None:
     async def act(model: Any, scenario: Scenario) -> float:
         answer = await post(model, model.inference_api_key, body)
         assert answer.status_code == 400
@@ -603,11 +574,11 @@ async def test_a_request_that_is_none_is_refused_in_a_sentence(
         await ask(model)
         return 1.0
 
-    assert (await play(recorder, act)).score == Score(1.0)
+    assert (await play(act)).score == Score(1.0)
 
 
-async def test_an_agent_that_is_killed_while_it_asks_leaves_no_traceback(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+async def test_an_agent_killed_in_a_call_leaves_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[object] = []
     monkeypatch.setattr(logging.getLogger("uvicorn.error"), "handle", said.append)
@@ -627,21 +598,21 @@ async def test_an_agent_that_is_killed_while_it_asks_leaves_no_traceback(
         await ask(model)
         return 1.0
 
-    assert (await play(recorder, act)).score == Score(1.0)
+    assert (await play(act)).score == Score(1.0)
     await asyncio.sleep(0.2)
     assert not said
 
 
-async def test_art_s_auto_trajectory_has_each_call_once(recorder: Recorder) -> None:
+async def test_art_s_auto_trajectory_has_each_call_once() -> None:
     async def act(model: Any, scenario: Scenario) -> int:
         trajectory = await capture_auto_trajectory(ask(model))
         assert not trajectory.additional_histories
         return len(trajectory.messages())
 
-    assert (await play(recorder, act)).score == Score(2.0)
+    assert (await play(act)).score == Score(2.0)
 
 
-async def test_a_strange_answer_is_kept_and_trained_on(recorder: Recorder, tmp_path: Path) -> None:
+async def test_a_strange_answer_is_kept_and_trained_on(tmp_path: Path) -> None:
     """Half a character, vLLM's reason for an answer that it gave up, and no role, which some
     servers leave out: the agent sends the message back as it has come."""
 
@@ -659,8 +630,7 @@ async def test_a_strange_answer_is_kept_and_trained_on(recorder: Recorder, tmp_p
         "token_ids": [1],
         "logprobs": {"content": [{"token": "[\udfff]", "logprob": -1.0}]},
     }
-    async with answering(choice) as policy:
-        rollout = await recorder.run(policy, Agent(act), Scenario("a"))
+    rollout = await play_answered(act, choice)
     assert rollout.score == Score(1.0)
     assert (rollout.calls[0].text, rollout.calls[0].finish) == ("[?]", "abort")
     [conversation] = conversations_of(rollout.calls)
