@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -115,55 +116,58 @@ async def make(address: str, tokenizer: Path) -> AsyncIterator[Callable[..., Mod
             await model._openai_client.close()
 
 
-@pytest.fixture
-def model(make: Callable[..., Model]) -> Model:
-    return make()
-
-
-async def write(model: Model, step: int, seed: int | None = None) -> Choice:
-    """One answer of a step: greedy without a seed."""
-    options: dict[str, Any] = {"temperature": 0.0}
-    if seed is not None:
-        options = {"temperature": 1.0, "seed": seed, **SAMPLED}
-    answer = await model.openai_client().chat.completions.create(
-        model=model.get_inference_name(step),
-        messages=[{"role": "user", "content": PROMPT}],
-        max_tokens=200,
-        **options,
-    )
-    choice: Choice = answer.choices[0]
-    return choice if seed is None else sampled_choice(answer)
-
-
 def is_rewarded(choice: Choice) -> bool:
     return any(letters in (choice.message.content or "") for letters in REWARDED)
 
 
-async def sample_group(model: Model, step: int, size: int = 8) -> art.TrajectoryGroup:
-    """Answers of a step; one that copies a letter of the end earns all there is."""
-    trajectories = []
-    for seed in range(size):
-        choice = await write(model, step, seed)
-        reward = float(is_rewarded(choice))
-        message = {"role": "user", "content": PROMPT}
-        trajectories.append(art.Trajectory(messages_and_choices=[message, choice], reward=reward))
-    return art.TrajectoryGroup(trajectories)
+@dataclass
+class Run:
+    """A run of a model that a trainer trains at the service."""
+
+    trainer: RemoteTrainer
+    model: Model
+
+    async def begin(self) -> None:
+        await self.trainer.begin(self.model, "a-run")
+        await self.model.register(self.trainer)
+
+    async def write(self, step: int, seed: int | None = None) -> Choice:
+        """One answer of a step: greedy without a seed."""
+        options: dict[str, Any] = {"temperature": 0.0}
+        if seed is not None:
+            options = {"temperature": 1.0, "seed": seed, **SAMPLED}
+        answer = await self.model.openai_client().chat.completions.create(
+            model=self.model.get_inference_name(step),
+            messages=[{"role": "user", "content": PROMPT}],
+            max_tokens=200,
+            **options,
+        )
+        choice: Choice = answer.choices[0]
+        return choice if seed is None else sampled_choice(answer)
+
+    async def sample(self, step: int) -> art.TrajectoryGroup:
+        """Answers of a step; one that copies a letter of the end earns all there is."""
+        trajectories = []
+        for seed in range(8):
+            choice = await self.write(step, seed)
+            asked: list[Any] = [{"role": "user", "content": PROMPT}, choice]
+            reward = float(is_rewarded(choice))
+            trajectories.append(art.Trajectory(messages_and_choices=asked, reward=reward))
+        return art.TrajectoryGroup(trajectories)
+
+    async def train(
+        self, step: int, group: art.TrajectoryGroup | None = None, **options: Any
+    ) -> Any:
+        """Train a step on a group, or on what it samples."""
+        group = group or await self.sample(step)
+        return await self.trainer.train(self.model, [group], step=step, run="a-run", **options)
 
 
-async def train(trainer: RemoteTrainer, model: Model, step: int, **options: Any) -> Any:
-    group = await sample_group(model, step)
-    return await trainer.train(model, [group], step=step, run="a-run", **options)
-
-
-async def begin(trainer: RemoteTrainer, model: Model) -> None:
-    await trainer.begin(model, "a-run")
-    await model.register(trainer)
-
-
-async def finish(trainer: RemoteTrainer, model: Model, steps: int = 2) -> None:
-    await begin(trainer, model)
-    for step in range(steps):
-        await train(trainer, model, step)
+@pytest.fixture
+async def run(trainer: RemoteTrainer, make: Callable[..., Model]) -> Run:
+    run = Run(trainer, make())
+    await run.begin()
+    return run
 
 
 def newest(service: TinkerServer, name: str) -> list[float]:
@@ -185,24 +189,27 @@ async def train_undisturbed(tokenizer: Path, folder: Path) -> list[float]:
     service = TinkerServer(END)
     backend = TinkerBackend(folder / "trainer")
     async with serving(service.app()) as address, trainer_of(backend, folder) as trainer:
-        model = model_of(settings_for(address, tokenizer))
-        await finish(trainer, model)
-        await model.openai_client().close()
+        run = Run(trainer, model_of(settings_for(address, tokenizer)))
+        await run.begin()
+        for step in range(2):
+            await run.train(step)
+        await run.model.openai_client().close()
     return newest(service, "0002")
 
 
 async def test_the_model_learns_what_is_rewarded_and_its_checkpoint_has_the_weights(
-    service: TinkerServer, trainer: RemoteTrainer, model: Model, tmp_path: Path
+    service: TinkerServer, run: Run, tmp_path: Path
 ) -> None:
-    await begin(trainer, model)
-    assert not is_rewarded(await write(model, 0))
+    assert not is_rewarded(await run.write(0))
     for step in range(3):
-        result = await train(trainer, model, step)
+        result = await run.train(step)
         assert result.step == step + 1
         assert result.metrics["offpolicy/logprob_gap"] < 1e-6
-    assert is_rewarded(await write(model, 3))
+    assert is_rewarded(await run.write(3))
     store = FolderStore(tmp_path / "store")
-    checkpoint = await trainer.commit(model, 3, StoredModel(store=store.url, name="m", config="d"))
+    checkpoint = await run.trainer.commit(
+        run.model, 3, StoredModel(store=store.url, name="m", config="d")
+    )
     names = [file.path for file in checkpoint.files]
     assert names == ["adapter_config.json", "adapter_model.json", "metrics.json", "tinker.json"]
     restore(store, "m", 3, tmp_path / "restored")
@@ -212,12 +219,9 @@ async def test_the_model_learns_what_is_rewarded_and_its_checkpoint_has_the_weig
     assert weights == service.saved[kept.sampler].logits.tolist()
 
 
-async def test_what_is_learned_from_is_exactly_what_was_sampled(
-    service: TinkerServer, trainer: RemoteTrainer, model: Model
-) -> None:
-    await begin(trainer, model)
-    group = await sample_group(model, 0)
-    await trainer.train(model, [group], step=0, run="a-run", trajectories_per_update=8)
+async def test_what_was_sampled_is_exactly_what_is_learned(service: TinkerServer, run: Run) -> None:
+    group = await run.sample(0)
+    await run.train(0, group, trajectories_per_update=8)
     (learned,) = service.learned
     assert learned["loss_fn"] == "importance_sampling" and not learned.get("loss_fn_config")
     sampled: list[tuple[list[int], Any]] = []
@@ -246,18 +250,18 @@ async def test_what_is_learned_from_is_exactly_what_was_sampled(
 
 
 async def test_an_archive_of_weights_that_is_cut_is_downloaded_again(
-    service: TinkerServer, trainer: RemoteTrainer, model: Model, monkeypatch: pytest.MonkeyPatch
+    service: TinkerServer, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "_PAUSES_S", (0.0,))
     service.faults.append(Fault("archives", "cut"))
-    await begin(trainer, model)
-    names = [file.path for file in (await trainer.state(model)).checkpoints[0]]
+    await run.begin()
+    names = [file.path for file in (await run.trainer.state(run.model)).checkpoints[0]]
     assert "adapter_model.json" in names
     assert not service.faults
-    group = await sample_group(model, 0)
+    group = await run.sample(0)
     service.faults.extend([Fault("archives", "cut")] * 2)
     with pytest.raises(TrainerLost, match=r"archive of tinker://.* can't be had: it is cut"):
-        await trainer.train(model, [group], step=0, run="a-run")
+        await run.train(0, group)
 
 
 REQUESTS = ("asample", "forward_backward", "retrieve_future", "optim_step", "save_weights")
@@ -269,17 +273,11 @@ REQUESTS = ("asample", "forward_backward", "retrieve_future", "optim_step", "sav
     ("kind", "status"), [("refuse", 503), ("refuse", 429), ("cut", 0), ("lose", 0)]
 )
 async def test_a_fault_of_each_request_changes_nothing_of_what_is_learned(
-    service: TinkerServer,
-    trainer: RemoteTrainer,
-    model: Model,
-    undisturbed: list[float],
-    kind: Any,
-    status: int,
+    service: TinkerServer, run: Run, undisturbed: list[float], kind: Any, status: int
 ) -> None:
-    await begin(trainer, model)
     service.faults.extend(Fault(path, kind, status) for path in REQUESTS)
     for step in range(2):
-        await train(trainer, model, step)
+        await run.train(step)
     assert not service.faults
     assert newest(service, "0002") == undisturbed
     assert len(service.moved) == 4
@@ -288,29 +286,24 @@ async def test_a_fault_of_each_request_changes_nothing_of_what_is_learned(
 
 @pytest.mark.parametrize("path", ["forward_backward", "optim_step", "save_weights"])
 async def test_a_service_that_restarts_trains_a_step_once_and_is_sampled_from_in_a_new_session(
-    service: TinkerServer,
-    trainer: RemoteTrainer,
-    model: Model,
-    undisturbed: list[float],
-    path: str,
+    service: TinkerServer, run: Run, undisturbed: list[float], path: str
 ) -> None:
-    await begin(trainer, model)
-    await train(trainer, model, 0)
-    group = await sample_group(model, 1)
+    await run.train(0)
+    group = await run.sample(1)
     service.faults.append(Fault(path, "restart"))
     with pytest.raises(TrainerLost, match="The Tinker service at"):
-        await trainer.train(model, [group], step=1, run="a-run")
-    assert (await trainer.state(model)).checkpoints.keys() == {0, 1}
-    result = await trainer.train(model, [group], step=1, run="a-run")
+        await run.train(1, group)
+    assert (await run.trainer.state(run.model)).checkpoints.keys() == {0, 1}
+    result = await run.train(1, group)
     assert result.step == 2
     assert newest(service, "0002") == undisturbed
     (survivor,) = service.models.values()
     assert survivor.policy.adam.count == 4  # two of the step before
 
-    before = await write(model, 2, seed=5)
+    before = await run.write(2, seed=5)
     sessions = service.asked.count("create_session")
     service.faults.append(Fault("asample", "restart"))
-    assert await write(model, 2, seed=5) == before
+    assert await run.write(2, seed=5) == before
     assert service.asked.count("create_session") == sessions + 1
 
 
@@ -330,66 +323,58 @@ async def test_nobody_waits_in_a_session_that_was_left(
             await waiting
 
 
-async def test_weights_that_the_service_has_no_more_are_named(
-    service: TinkerServer, trainer: RemoteTrainer, model: Model
-) -> None:
-    await begin(trainer, model)
-    group = await sample_group(model, 0)
+async def test_weights_that_the_service_lost_are_named(service: TinkerServer, run: Run) -> None:
+    group = await run.sample(0)
     service.faults.append(Fault("forward_backward", "restart"))
     with pytest.raises(TrainerLost):
-        await trainer.train(model, [group], step=0, run="a-run")
+        await run.train(0, group)
     service.saved.clear()
     with pytest.raises(TrainerError, match=r"continue from tinker://.*no longer has.*runs restart"):
-        await trainer.train(model, [group], step=0, run="a-run")
+        await run.train(0, group)
 
 
 async def test_a_refusal_in_many_lines_is_one_line_here(
-    service: TinkerServer,
-    trainer: RemoteTrainer,
-    model: Model,
-    monkeypatch: pytest.MonkeyPatch,
+    service: TinkerServer, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await begin(trainer, model)
-    group = await sample_group(model, 0)
+    group = await run.sample(0)
 
     def refuse(*_: Any) -> None:
         raise ValueError("The loss\n  has no\n\ntargets.")
 
     monkeypatch.setattr(CopyingPolicy, "learn", refuse)
     with pytest.raises(TrainerError, match=r"refuses to train: .*The loss has no targets\. "):
-        await trainer.train(model, [group], step=0, run="a-run")
+        await run.train(0, group)
 
 
 async def test_the_key_is_said_to_nobody(
     service: TinkerServer,
     trainer: RemoteTrainer,
-    model: Model,
+    make: Callable[..., Model],
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     service.faults.append(Fault("forward_backward", "refuse"))  # which quotes the key
-    await finish(trainer, model, 1)
+    run = Run(trainer, make())
+    await run.begin()
+    await run.train(0)
     logging.getLogger("tinker.anywhere").warning("The server says: %s is busy.", KEY)
     said = "".join(capfd.readouterr())
     assert "is busy" in said
     assert KEY not in said
 
 
-async def test_a_warm_start_imitates_and_reinforcement_begins_with_a_fresh_optimizer(
-    service: TinkerServer, trainer: RemoteTrainer, model: Model
-) -> None:
-    await begin(trainer, model)
-    group = await sample_group(model, 0)
+async def test_a_warm_start_has_an_optimizer_of_its_own(service: TinkerServer, run: Run) -> None:
+    group = await run.sample(0)
     good = [one for one in group.trajectories if one.reward]
-    await trainer.train_sft(
-        model, good, step=0, run="a-run", batch_size=2, learning_rates=[0.1] * 3
+    await run.trainer.train_sft(
+        run.model, good, step=0, run="a-run", batch_size=2, learning_rates=[0.1] * 3
     )
     assert {learned["loss_fn"] for learned in service.learned} == {"cross_entropy"}
     weights = service.learned[0]["data"][0]["loss_fn_inputs"]["weights"]["data"]
     shown: Any = good[0].messages_and_choices[-1]
     assert sum(map(bool, weights)) == len(shown.token_ids)
     assert len(service.moved) == 3
-    assert is_rewarded(await write(model, 1))
-    await train(trainer, model, 1)
+    assert is_rewarded(await run.write(1))
+    await run.train(1)
     (reinforced,) = [one for name, one in service.models.items() if name == service.moved[-1]]
     assert reinforced.policy.adam.count == 2
 
@@ -401,27 +386,25 @@ async def test_skyrl_is_sampled_from_by_the_model_of_the_step(
     service = TinkerServer(END, only_newest=True)
     service.key = "tml-none"
     async with serving(service.app()) as address:
-        model = model_of(settings_for(address, tokenizer, service="skyrl", copy_weights=False))
-        await begin(trainer, model)
-        first = await write(model, 0)
+        settings = settings_for(address, tokenizer, service="skyrl", copy_weights=False)
+        run = Run(trainer, model_of(settings))
+        await run.begin()
+        first = await run.write(0)
         for step in range(3):
-            await train(trainer, model, step)
-        assert is_rewarded(await write(model, 3))
-        assert (await write(model, 0)).message == first.message
-        await model.openai_client().close()
+            await run.train(step)
+        assert is_rewarded(await run.write(3))
+        assert (await run.write(0)).message == first.message
+        await run.model.openai_client().close()
 
 
-async def test_a_step_without_advantages_moves_nothing_and_goes_on(
-    service: TinkerServer, trainer: RemoteTrainer, model: Model
-) -> None:
-    await begin(trainer, model)
-    group = await sample_group(model, 0)
+async def test_a_step_without_advantages_moves_nothing(service: TinkerServer, run: Run) -> None:
+    group = await run.sample(0)
     for trajectory in group.trajectories:
         trajectory.reward = 1.0
-    result = await trainer.train(model, [group], step=0, run="a-run")
+    result = await run.train(0, group)
     assert result.step == 1
     assert service.moved == []
-    await train(trainer, model, 1)
+    await run.train(1)
     assert len(set(service.moved)) == 1
     assert len(service.created) == 1, "the model that was there was loaded anew"
 
@@ -429,10 +412,10 @@ async def test_a_step_without_advantages_moves_nothing_and_goes_on(
 async def test_what_the_service_charges_is_a_metric_of_the_step(
     service: TinkerServer, trainer: RemoteTrainer, make: Callable[..., Model]
 ) -> None:
-    model = make(prices=(1.0, 10.0, 100.0))
-    await begin(trainer, model)
+    run = Run(trainer, make(prices=(1.0, 10.0, 100.0)))
+    await run.begin()
     for step in range(2):
-        metrics = (await train(trainer, model, step)).metrics
+        metrics = (await run.train(step)).metrics
         advantages = service.learned[-1]["data"][0]["loss_fn_inputs"]["advantages"]["data"]
         prompt_tokens = next(at for at, value in enumerate(advantages) if value) + 1
         read = metrics["data/step_read_tokens"]
@@ -443,11 +426,10 @@ async def test_what_the_service_charges_is_a_metric_of_the_step(
 
 
 async def test_a_document_that_is_too_long_is_refused_before_the_service_is_asked(
-    service: TinkerServer, trainer: RemoteTrainer, make: Callable[..., Model]
+    service: TinkerServer, run: Run, make: Callable[..., Model]
 ) -> None:
-    await begin(trainer, make())
     model = make(tokens_max=512)
-    await begin(trainer, model)  # a run of the same name, with another limit
+    await Run(run.trainer, model).begin()  # a run of the same name, with another limit
     with pytest.raises(openai.BadRequestError, match=r"trainer\.tokens_max, 512"):
         await model.openai_client().chat.completions.create(
             model="m@0", messages=[{"role": "user", "content": "a" * 400}], max_tokens=200
@@ -517,7 +499,7 @@ async def ask_with_tools(model: Model, messages: list[Any], **options: Any) -> A
 async def test_an_agent_calls_tools_and_its_next_prompt_continues_what_was_sampled(
     trainer: RemoteTrainer, player: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await begin(trainer, player)
+    await Run(trainer, player).begin()
     tokenizer = load_tokenizer(str(tmp_path / "with_tools"))
     written = 'I take it.\n<tool_call>\n{"name": "play", "arguments": {"cell": 5}}\n</tool_call>'
     ids = [*tokenizer(written)["input_ids"], END]
@@ -544,13 +526,10 @@ async def test_an_agent_calls_tools_and_its_next_prompt_continues_what_was_sampl
     assert "<tools>" not in tokenizer.decode(uncalled.prompt_token_ids)
 
 
-async def test_what_a_chat_template_cannot_write_is_refused_in_a_sentence(
-    trainer: RemoteTrainer, model: Model, player: Model
-) -> None:
-    await begin(trainer, model)
+async def test_what_a_chat_template_cannot_write_is_refused(run: Run, player: Model) -> None:
     with pytest.raises(openai.BadRequestError, match="writes no calls of tools in Hermes' form"):
-        await ask_with_tools(model, [{"role": "user", "content": "1 2 3"}])
-    await begin(trainer, player)
+        await ask_with_tools(run.model, [{"role": "user", "content": "1 2 3"}])
+    await Run(run.trainer, player).begin()
     picture = [{"type": "image_url", "image_url": {"url": "data:,"}}]
     with pytest.raises(openai.BadRequestError, match="can't write these messages: KeyError"):
         await ask_with_tools(player, [{"role": "user", "content": picture}])
