@@ -112,10 +112,7 @@ SENT_TO = [
     ],
 )
 def test_a_key_that_goes_over_a_network_in_clear_is_named(
-    variables: dict[str, str],
-    config: RunConfig,
-    named: str | None,
-    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str], config: RunConfig, named: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("PREFECT_API_URL", "WANDB_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)

@@ -215,12 +215,7 @@ class Up:
     """`precis up` at work, or another command that stays, and what it has printed so far."""
 
     def __init__(
-        self,
-        precis: Precis,
-        output: Path,
-        *options: str,
-        command: str = "up",
-        **environment: str,
+        self, precis: Precis, output: Path, *options: str, command: str = "up", **environment: str
     ) -> None:
         self.output = output
         with output.open("w") as file:

@@ -49,9 +49,7 @@ async def render(kind: str, name: str) -> dict[str, Any]:
 
 
 async def _configure(
-    client: PrefectClient,
-    worker: type[BaseWorker[Any, Any, Any]],
-    deployment: DeploymentResponse,
+    client: PrefectClient, worker: type[BaseWorker[Any, Any, Any]], deployment: DeploymentResponse
 ) -> Any:
     pool = await client.read_work_pool(deployment.work_pool_name or "")
     configuration: BaseJobConfiguration = await worker.job_configuration.from_template_and_values(

@@ -19,11 +19,7 @@ CANARY = "canary-that-nobody-may-sing"
 """The bucket's key."""
 STEPS = 20
 """Enough to lose the machine and the flow in the middle: a step takes half a second there."""
-FREE = {
-    "judge": {"provider": "lexical"},
-    "second_judge": None,
-    "trainer": {"kind": "extractive"},
-}
+FREE = {"judge": {"provider": "lexical"}, "second_judge": None, "trainer": {"kind": "extractive"}}
 """What the deployment `train/h100` would otherwise ask of a person with accounts."""
 _QUEUE = (
     "SELECT spot_job_id, job_info.name, spot.status FROM spot JOIN job_info USING (spot_job_id)"

@@ -81,11 +81,7 @@ class WandbServer:
         name = variables["name"]
         self.runs[name] = self.runs.get(name, 0) + 1
         project = {"id": "1", "name": variables["project"] or "precis", "entity": _ENTITY}
-        bucket = {
-            "id": name,
-            "name": name,
-            "project": project,
-        }
+        bucket = {"id": name, "name": name, "project": project}
         return {"upsertBucket": {"bucket": bucket, "inserted": self.runs[name] == 1}}
 
     def _on_CreateRunFiles(self, variables: Any) -> Any:

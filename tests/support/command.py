@@ -20,11 +20,7 @@ def run_precis(
     """
     command = [*map(str, arguments), "--store", store.url]
     # Else a sentence is broken where a terminal would end.
-    environment = {
-        "COLUMNS": "200",
-        "PREFECT_API_URL": "http://127.0.0.1:9/api",
-        **environment,
-    }
+    environment = {"COLUMNS": "200", "PREFECT_API_URL": "http://127.0.0.1:9/api", **environment}
     done = CliRunner().invoke(app, command, input=given, env=environment)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     assert code is None or done.exit_code == code, done.output

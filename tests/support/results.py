@@ -14,11 +14,7 @@ Verdicts = Mapping[str, Sequence[bool | None]]
 
 
 def rows(
-    model: str,
-    verdicts: Verdicts,
-    step: int | None = None,
-    words: float = 100,
-    **columns: object,
+    model: str, verdicts: Verdicts, step: int | None = None, words: float = 100, **columns: object
 ) -> pl.DataFrame:
     """Four answerable questions and one unanswerable for each document; None is unscored."""
     records = []

@@ -75,8 +75,5 @@ ROLLOUTS = [
         rollout(1, Unscored("rate_limited", "The judge is busy.")),
         rollout(2, Unscored("generation_timeout", "Too late."), text=None),
     ],
-    [
-        rollout(0, Score(0.0, False, {"over_length": 1.0})),
-        rollout(1, Score(0.25, True)),
-    ],
+    [rollout(0, Score(0.0, False, {"over_length": 1.0})), rollout(1, Score(0.25, True))],
 ]

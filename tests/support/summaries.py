@@ -66,12 +66,7 @@ class JudgedSummary:
             usage = Usage(one.prompt_tokens, one.completion_tokens)
             choice: dict[str, Any] = {"finish_reason": one.finish, "message": message}
             call = Call(
-                (),
-                choice,
-                usage=usage,
-                usd=one.usd,
-                seconds=one.seconds,
-                served_by=one.served_by,
+                (), choice, usage=usage, usd=one.usd, seconds=one.seconds, served_by=one.served_by
             )
             calls.append(call)
         return Rollout(scenario_of(self.document), 0, tuple(calls), self._score)
@@ -94,10 +89,7 @@ class JudgedSummary:
             "unanswerable": float(len(others)),
             "declined": float(sum(one.correct for one in others)),
         }
-        details = {
-            "answers": list(map(asdict, verdict.answers)),
-            "disqualified": self.disqualified,
-        }
+        details = {"answers": list(map(asdict, verdict.answers)), "disqualified": self.disqualified}
         return Score(self.prose * verdict.accuracy, None, metrics, details)
 
 

@@ -137,11 +137,7 @@ def store_with_adapter(
 
 
 def put_run(
-    store: Store,
-    name: str,
-    adapter: Path,
-    steps: int = 2,
-    record: Mapping[str, Any] = AS_TRAINED,
+    store: Store, name: str, adapter: Path, steps: int = 2, record: Mapping[str, Any] = AS_TRAINED
 ) -> None:
     """A run in the store whose every checkpoint is this adapter; its best is step 1."""
     ledger = Ledger(model=name, config="c", corpus="k")

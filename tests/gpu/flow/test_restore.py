@@ -10,13 +10,7 @@ from pathlib import Path
 
 from precis.records.documents import load_corpus
 from precis.trainer.protocol import StoredModel
-from tests.gpu.flow.conftest import (
-    STEPS,
-    TrainedRun,
-    count_alike,
-    trainer_in,
-    write_greedily,
-)
+from tests.gpu.flow.conftest import STEPS, TrainedRun, count_alike, trainer_in, write_greedily
 
 
 def test_a_fresh_trainer_writes_the_same_greedy_summaries(

@@ -16,12 +16,7 @@ import psutil
 from tests.services.needs import leave_out, need
 from tests.services.patience import wait_until
 from tests.services.slurm_lab.files import LabImpossible, Layout, write_files
-from tests.support.guard import (
-    new_account,
-    remove_account,
-    remove_folder,
-    temporary_folder,
-)
+from tests.support.guard import new_account, remove_account, remove_folder, temporary_folder
 
 _BIN = Path(sys.executable).parent
 _AS_MUNGE = ("--reuid", "munge", "--regid", "munge", "--clear-groups")

@@ -164,12 +164,7 @@ def test_the_model_of_a_deployments_summaries_is_never_an_agents(file: str) -> N
     ],
 )
 def test_what_can_t_work_gets_a_sentence_before_anything_is_started(
-    command: str,
-    said: str,
-    code: int,
-    file: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    command: str, said: str, code: int, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(prefect_server, "find_or_start")
     monkeypatch.chdir(tmp_path)

@@ -209,8 +209,7 @@ async def test_a_run_is_timed_in_its_state_and_a_waiting_one_from_its_start_or_r
 
 
 @pytest.mark.parametrize(
-    "parameters",
-    [{"model": "mine"}, {"config": {"model": "mine"}}, {"model": "mine", "config": 5}],
+    "parameters", [{"model": "mine"}, {"config": {"model": "mine"}}, {"model": "mine", "config": 5}]
 )
 def test_a_run_that_has_not_begun_is_named_with_its_model(parameters: dict[str, object]) -> None:
     waiting = run(parameters=parameters, state_name="Late")

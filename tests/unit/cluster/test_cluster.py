@@ -60,8 +60,7 @@ def test_places_are_asked_in_order(spot: Any, asked: list[tuple[str, bool]]) -> 
 
 
 @pytest.mark.parametrize(
-    ("line", "endpoint"),
-    [("endpoint_url = https://s3.example", "https://s3.example"), ("", None)],
+    ("line", "endpoint"), [("endpoint_url = https://s3.example", "https://s3.example"), ("", None)]
 )
 def test_a_profile_of_awss_own_tools_goes_along_whole(
     line: str, endpoint: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,11 +15,7 @@ from precis.config import RunConfig, TrainConfig
 from precis.environments.isolated import IsolatedError
 from precis.environments.recorder import Recorder
 from precis.environments.textarena import environment as module
-from precis.environments.textarena.environment import (
-    Opponent,
-    TextArenaEnvironment,
-    load_textarena,
-)
+from precis.environments.textarena.environment import Opponent, TextArenaEnvironment, load_textarena
 from precis.errors import ConfigError, ProviderRejected
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.records.rollout import Rollout

@@ -13,12 +13,7 @@ from precis.environments.summaries.judge import Endpoint, endpoint_for
 from precis.environments.summaries.judge.endpoint import OWN_KEY, SECOND_KEY
 from precis.errors import ConfigError, ProviderFailed, ProviderRejected
 from precis.llm.client import ChatReply, whole_text
-from precis.llm.replies import (
-    SchemaRejected,
-    open_response,
-    retry_after_s,
-    strip_code_fence,
-)
+from precis.llm.replies import SchemaRejected, open_response, retry_after_s, strip_code_fence
 
 ENDPOINT = Endpoint("https://judge.test/v1", "big-judge", "sk-secret-key", key_variable="BIG_KEY")
 

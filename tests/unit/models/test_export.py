@@ -238,11 +238,7 @@ QUANTIZED = "is quantized (4 or 8 bits)"
     ],
 )
 def test_what_is_no_plain_product_or_is_no_base_for_it_is_refused(
-    tmp_path: Path,
-    base: Path,
-    adapter: dict[str, Any],
-    spoil: Callable[[Path], object],
-    said: str,
+    tmp_path: Path, base: Path, adapter: dict[str, Any], spoil: Callable[[Path], object], said: str
 ) -> None:
     spoil(base)
     done = merged(store_with_adapter(tmp_path / "odd", **adapter), base, tmp_path / "out", code=1)

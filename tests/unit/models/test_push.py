@@ -80,7 +80,7 @@ def test_an_adapter_goes_up_with_its_prompt_and_a_card_that_says_how_sure_its_fi
     assert hub.repos == {"me/mine": True}
     assert hub.messages == ["mine@2, by Précis"]
     assert {path for _, path in hub.files} == {
-        *("README.md", "adapter_config.json", "adapter_model.safetensors", "prompt.json"),
+        *("README.md", "adapter_config.json", "adapter_model.safetensors", "prompt.json")
     }
     weights = hub.files["me/mine", "adapter_model.safetensors"]
     assert weights == (tmp_path / "adapter" / "adapter_model.safetensors").read_bytes()

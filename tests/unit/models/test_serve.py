@@ -73,7 +73,7 @@ def test_an_adapter_is_served_beside_its_base(
         *("--enable-lora", "--max-lora-rank", "16", "--lora-modules", f"mine@1={folder}"),
     ]
     assert {file.name for file in folder.iterdir()} == {
-        *("adapter_config.json", "adapter_model.safetensors", "prompt.json"),
+        *("adapter_config.json", "adapter_model.safetensors", "prompt.json")
     }
     assert "--url http://127.0.0.1:8000/v1 --model mine@1" in done.stderr
     (tmp_path / "adapter" / "adapter_model.safetensors").write_bytes(b"trained anew")

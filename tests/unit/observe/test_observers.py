@@ -146,9 +146,7 @@ async def test_openpipe_gets_each_call_as_a_report(url: str, endpoint: Endpoint)
 
 async def test_langfuse_gets_a_trace_with_calls_and_scores(url: str, endpoint: Endpoint) -> None:
     settings = variables(
-        langfuse_public_key="pk-lf",
-        langfuse_secret_key="sk-lf",
-        LANGFUSE_HOST=url,
+        langfuse_public_key="pk-lf", langfuse_secret_key="sk-lf", LANGFUSE_HOST=url
     )
     await told(settings, SEEN)
     (path, headers, sent), *scores = endpoint.got
@@ -264,10 +262,7 @@ async def test_half_a_character_stops_no_service(url: str, endpoint: Endpoint) -
 
 
 async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
-    url: str,
-    endpoint: Endpoint,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    url: str, endpoint: Endpoint, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sender, "_QUEUE_MAX", 10)
     monkeypatch.setattr(sender, "_DEADLINE_S", 3600.0)

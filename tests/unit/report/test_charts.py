@@ -30,10 +30,7 @@ CURVE = Curve(
     {0: exact(0.4), 2: exact(0.6)},
 )
 TRAINED = Contender("trained", 30)
-MEASURED = {
-    Contender("lead-350"): Interval(0.47, 0.41, 0.53),
-    TRAINED: Interval(0.74, 0.69, 0.79),
-}
+MEASURED = {Contender("lead-350"): Interval(0.47, 0.41, 0.53), TRAINED: Interval(0.74, 0.69, 0.79)}
 TOPICS = Benchmark(
     rows("a", {"d1": [True] * 5, "d2": [True, False] * 2 + [True]}, topic="News")
 ).topics

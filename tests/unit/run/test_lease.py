@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 
 from precis.errors import LeaseHeld, LeaseLost, StoreError
-from precis.run.lease import (
-    Holder,
-    check_free,
-    lease_key,
-    leased,
-    read_lease,
-    this_process,
-)
+from precis.run.lease import Holder, check_free, lease_key, leased, read_lease, this_process
 from precis.store import Blob, FolderStore
 from tests.services.patience import until
 
@@ -56,10 +49,7 @@ async def test_who_renews_all_the_time_can_be_taken_over(tmp_path: Path) -> None
             return super().put_if(key, data, version)
 
     store = Busy(tmp_path / "store")
-    async with (
-        leased(store, "m", "first") as first,
-        leased(store, "m", "second", take_over=True),
-    ):
+    async with leased(store, "m", "first") as first, leased(store, "m", "second", take_over=True):
         with pytest.raises(LeaseLost, match="taken over by the run second"):
             await first.check()
     assert store.renewals == 0

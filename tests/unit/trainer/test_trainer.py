@@ -162,10 +162,7 @@ async def test_a_repeated_step_gets_the_stored_result_and_another_in_its_place_i
 
 
 async def test_a_training_whose_result_found_no_room_on_the_disk_is_not_repeated(
-    model: Model,
-    trainer: RemoteTrainer,
-    backend: CountingBackend,
-    monkeypatch: pytest.MonkeyPatch,
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(journal: Journal, step: int, _: object) -> None:
         (journal.checkpoint(step + 1) / "metrics.json").write_text('{"loss/train": 0.5}')
@@ -180,10 +177,7 @@ async def test_a_training_whose_result_found_no_room_on_the_disk_is_not_repeated
 
 
 async def test_a_training_that_fails_once_its_weights_are_saved_is_never_taken_for_whole(
-    model: Model,
-    trainer: RemoteTrainer,
-    backend: CountingBackend,
-    monkeypatch: pytest.MonkeyPatch,
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is served may be an older adapter."""
     train = backend.train

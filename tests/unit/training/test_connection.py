@@ -158,10 +158,7 @@ async def test_a_rented_machine_is_left_to_the_run_that_took_the_lease_over(
             ):
                 await lost.check()
     assert not taken_down
-    async with (
-        leased(store, "m", "third", take_over=True) as held,
-        rented(address, tmp_path, held),
-    ):
+    async with leased(store, "m", "third", take_over=True) as held, rented(address, tmp_path, held):
         pass
     assert len(taken_down) == 1
 
@@ -268,10 +265,7 @@ async def test_a_rented_machine_is_held_while_a_benchmark_of_its_own_is_at_work_
     place = Place()
     store = FolderStore(tmp_path / "store")
     run: Any = SimpleNamespace(
-        config=BenchmarkConfig.model_validate(RENTED),
-        store=store,
-        name="m",
-        id="b-1",
+        config=BenchmarkConfig.model_validate(RENTED), store=store, name="m", id="b-1"
     )
 
     async def start(_: object, host: Any) -> TrainerAddress:

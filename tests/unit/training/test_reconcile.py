@@ -69,11 +69,7 @@ CASES = {
     "trained, not uploaded": ([3], trainer(2, 4), ResumePlan(AT_3, "keep", ahead=(trained(3),))),
     "uploaded, not booked": ([3, 4], trainer(2, 4), ResumePlan(ledger_at(4), "keep")),
     "uploaded, trainer gone": ([3, 4], NOBODY, ResumePlan(ledger_at(4), "restore")),
-    "two uploaded, not booked": (
-        [3, 4, 5],
-        NOBODY,
-        ResumePlan(ledger_at(5), "restore"),
-    ),
+    "two uploaded, not booked": ([3, 4, 5], NOBODY, ResumePlan(ledger_at(5), "restore")),
     "uploaded behind a gap": ([3, 5], NOBODY, ResumePlan(AT_3, "restore")),
     "other weights than were damaged": (
         [2],

@@ -231,10 +231,7 @@ async def test_what_was_paid_for_a_step_that_was_not_trained_is_booked(tmp_path:
     [(TrainerLost, True), (TrainerError, False), (asyncio.CancelledError, False)],
 )
 async def test_a_step_that_ends_with_its_run_is_booked_once(
-    error: type[BaseException],
-    is_trained: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    error: type[BaseException], is_trained: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next start finds it trained, and commits it with its cost, or samples it again."""
     hours = 0.0

@@ -12,12 +12,7 @@ from precis.cluster.site import HourlyPrice, Meter, TrainerAddress
 from precis.config import RunConfig
 from precis.environments.summaries.environment import Summaries
 from precis.errors import NoCapacity, StoreConflict, StoreError
-from precis.records.ledger import (
-    Validation,
-    find_ledger,
-    load_ledger,
-    write_ledger,
-)
+from precis.records.ledger import Validation, find_ledger, load_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.run.lease import leased
 from precis.settings.cluster import ClusterConfig
@@ -182,10 +177,7 @@ async def test_a_machine_left_up_costs_from_the_last_commit(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("where", "usd"), [("sky", 3.0), ("local", 2.0 + 3.0)])
 async def test_a_machine_of_a_run_that_was_taken_over_is_counted_by_its_next_holder(
-    tmp_path: Path,
-    where: Literal["sky", "local"],
-    usd: float,
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, where: Literal["sky", "local"], usd: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Unless it is the one that the run itself is on, such as a managed job's."""
     async with Life(tmp_path, {}).opened() as run:

@@ -11,13 +11,7 @@ import pytest
 
 from precis.config import DocumentsConfig, TrainConfig
 from precis.environments.summaries.baselines import baselines, lead
-from precis.errors import (
-    BudgetReached,
-    ProviderRejected,
-    RolloutError,
-    StoreConflict,
-    StoreError,
-)
+from precis.errors import BudgetReached, ProviderRejected, RolloutError, StoreConflict, StoreError
 from precis.llm.server import (
     ApiError,
     ChatRequest,

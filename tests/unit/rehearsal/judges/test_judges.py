@@ -96,10 +96,7 @@ async def test_it_rejects_other_requests_as_an_api_does(content: str | None) -> 
         ("7:30 a.m.", "8:30 a.m."),
         ("Grey Heron", ""),
         ("The fee was not raised by the board.", "The fee was raised by the board."),
-        (
-            "The ferry is run by Ada Quill and a son.",
-            "The ferry is run by Tom Fry and a son.",
-        ),
+        ("The ferry is run by Ada Quill and a son.", "The ferry is run by Tom Fry and a son."),
         ("Yes, the rule covers guests.", "No, the rule covers guests."),
         ("It fell from 61 members to 17.", "It fell from 61 members to 19."),
         ("The hall reopens on 1 September.", "The hall reopens on 1 October."),

@@ -10,12 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from precis.commands.judge import app
-from precis.environments.summaries.judge.audit import (
-    Agreement,
-    as_sheet,
-    draw_samples,
-    read_sheet,
-)
+from precis.environments.summaries.judge.audit import Agreement, as_sheet, draw_samples, read_sheet
 from precis.environments.summaries.judge.correction import correct_accuracies, prediction_powered
 from precis.errors import ConfigError
 from tests.support.reports import judged
@@ -176,8 +171,7 @@ def test_what_the_command_can_t_do_is_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "kappa"),
-    [((20, 5, 10, 15), 0.4), ((0, 5, 5, 0), -1.0), ((7, 0, 0, 0), 1.0)],
+    ("counts", "kappa"), [((20, 5, 10, 15), 0.4), ((0, 5, 5, 0), -1.0), ((7, 0, 0, 0), 1.0)]
 )
 def test_the_agreement_beyond_chance_is_cohens(counts: tuple[int, ...], kappa: float) -> None:
     assert Agreement(*counts).kappa == pytest.approx(kappa)
