@@ -7,7 +7,6 @@ import statistics
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ from tests.support.policies import SAMPLED, sampled_choice
 from tests.support.tinker_policy import CopyingPolicy
 from tests.support.tinker_server import BASE_MODEL, KEY, Fault, TinkerServer
 from tests.support.tokenizers import TEMPLATE_WITH_TOOLS, write_chat_tokenizer
-from tests.support.trainers import Model, trainer_of
+from tests.support.trainers import Model, Trained, trainer_of
 
 # The service's client leaves some of its connections to the garbage collector.
 pytestmark = [
@@ -120,16 +119,8 @@ def is_rewarded(choice: Choice) -> bool:
     return any(letters in (choice.message.content or "") for letters in REWARDED)
 
 
-@dataclass
-class Run:
-    """A run of a model that a trainer trains at the service."""
-
-    trainer: RemoteTrainer
-    model: Model
-
-    async def begin(self) -> None:
-        await self.trainer.begin(self.model, "a-run")
-        await self.model.register(self.trainer)
+class Run(Trained):
+    """A model that is trained at the service, on what it samples there."""
 
     async def write(self, step: int, seed: int | None = None) -> Choice:
         """One answer of a step: greedy without a seed."""
@@ -155,7 +146,7 @@ class Run:
             trajectories.append(art.Trajectory(messages_and_choices=asked, reward=reward))
         return art.TrajectoryGroup(trajectories)
 
-    async def train(
+    async def train_step(
         self, step: int, group: art.TrajectoryGroup | None = None, **options: Any
     ) -> Any:
         """Train a step on a group, or on what it samples."""
@@ -192,7 +183,7 @@ async def train_undisturbed(tokenizer: Path, folder: Path) -> list[float]:
         run = Run(trainer, model_of(settings_for(address, tokenizer)))
         await run.begin()
         for step in range(2):
-            await run.train(step)
+            await run.train_step(step)
         await run.model.openai_client().close()
     return newest(service, "0002")
 
@@ -202,7 +193,7 @@ async def test_the_model_learns_what_is_rewarded_and_its_checkpoint_has_the_weig
 ) -> None:
     assert not is_rewarded(await run.write(0))
     for step in range(3):
-        result = await run.train(step)
+        result = await run.train_step(step)
         assert result.step == step + 1
         assert result.metrics["offpolicy/logprob_gap"] < 1e-6
     assert is_rewarded(await run.write(3))
@@ -221,7 +212,7 @@ async def test_the_model_learns_what_is_rewarded_and_its_checkpoint_has_the_weig
 
 async def test_what_was_sampled_is_exactly_what_is_learned(service: TinkerServer, run: Run) -> None:
     group = await run.sample(0)
-    await run.train(0, group, trajectories_per_update=8)
+    await run.train_step(0, group, trajectories_per_update=8)
     (learned,) = service.learned
     assert learned["loss_fn"] == "importance_sampling" and not learned.get("loss_fn_config")
     sampled: list[tuple[list[int], Any]] = []
@@ -261,7 +252,7 @@ async def test_an_archive_of_weights_that_is_cut_is_downloaded_again(
     group = await run.sample(0)
     service.faults.extend([Fault("archives", "cut")] * 2)
     with pytest.raises(TrainerLost, match=r"archive of tinker://.* can't be had: it is cut"):
-        await run.train(0, group)
+        await run.train_step(0, group)
 
 
 REQUESTS = ("asample", "forward_backward", "retrieve_future", "optim_step", "save_weights")
@@ -277,7 +268,7 @@ async def test_a_fault_of_each_request_changes_nothing_of_what_is_learned(
 ) -> None:
     service.faults.extend(Fault(path, kind, status) for path in REQUESTS)
     for step in range(2):
-        await run.train(step)
+        await run.train_step(step)
     assert not service.faults
     assert newest(service, "0002") == undisturbed
     assert len(service.moved) == 4
@@ -288,13 +279,13 @@ async def test_a_fault_of_each_request_changes_nothing_of_what_is_learned(
 async def test_a_service_that_restarts_trains_a_step_once_and_is_sampled_from_in_a_new_session(
     service: TinkerServer, run: Run, undisturbed: list[float], path: str
 ) -> None:
-    await run.train(0)
+    await run.train_step(0)
     group = await run.sample(1)
     service.faults.append(Fault(path, "restart"))
     with pytest.raises(TrainerLost, match="The Tinker service at"):
-        await run.train(1, group)
+        await run.train_step(1, group)
     assert (await run.trainer.state(run.model)).checkpoints.keys() == {0, 1}
-    result = await run.train(1, group)
+    result = await run.train_step(1, group)
     assert result.step == 2
     assert newest(service, "0002") == undisturbed
     (survivor,) = service.models.values()
@@ -327,10 +318,10 @@ async def test_weights_that_the_service_lost_are_named(service: TinkerServer, ru
     group = await run.sample(0)
     service.faults.append(Fault("forward_backward", "restart"))
     with pytest.raises(TrainerLost):
-        await run.train(0, group)
+        await run.train_step(0, group)
     service.saved.clear()
     with pytest.raises(TrainerError, match=r"continue from tinker://.*no longer has.*runs restart"):
-        await run.train(0, group)
+        await run.train_step(0, group)
 
 
 async def test_a_refusal_in_many_lines_is_one_line_here(
@@ -343,7 +334,7 @@ async def test_a_refusal_in_many_lines_is_one_line_here(
 
     monkeypatch.setattr(CopyingPolicy, "learn", refuse)
     with pytest.raises(TrainerError, match=r"refuses to train: .*The loss has no targets\. "):
-        await run.train(0, group)
+        await run.train_step(0, group)
 
 
 async def test_the_key_is_said_to_nobody(
@@ -355,7 +346,7 @@ async def test_the_key_is_said_to_nobody(
     service.faults.append(Fault("forward_backward", "refuse"))  # which quotes the key
     run = Run(trainer, make())
     await run.begin()
-    await run.train(0)
+    await run.train_step(0)
     logging.getLogger("tinker.anywhere").warning("The server says: %s is busy.", KEY)
     said = "".join(capfd.readouterr())
     assert "is busy" in said
@@ -374,7 +365,7 @@ async def test_a_warm_start_has_an_optimizer_of_its_own(service: TinkerServer, r
     assert sum(map(bool, weights)) == len(shown.token_ids)
     assert len(service.moved) == 3
     assert is_rewarded(await run.write(1))
-    await run.train(1)
+    await run.train_step(1)
     (reinforced,) = [one for name, one in service.models.items() if name == service.moved[-1]]
     assert reinforced.policy.adam.count == 2
 
@@ -391,7 +382,7 @@ async def test_skyrl_is_sampled_from_by_the_model_of_the_step(
         await run.begin()
         first = await run.write(0)
         for step in range(3):
-            await run.train(step)
+            await run.train_step(step)
         assert is_rewarded(await run.write(3))
         assert (await run.write(0)).message == first.message
         await run.model.openai_client().close()
@@ -401,10 +392,10 @@ async def test_a_step_without_advantages_moves_nothing(service: TinkerServer, ru
     group = await run.sample(0)
     for trajectory in group.trajectories:
         trajectory.reward = 1.0
-    result = await run.train(0, group)
+    result = await run.train_step(0, group)
     assert result.step == 1
     assert service.moved == []
-    await run.train(1)
+    await run.train_step(1)
     assert len(set(service.moved)) == 1
     assert len(service.created) == 1, "the model that was there was loaded anew"
 
@@ -415,7 +406,7 @@ async def test_what_the_service_charges_is_a_metric_of_the_step(
     run = Run(trainer, make(prices=(1.0, 10.0, 100.0)))
     await run.begin()
     for step in range(2):
-        metrics = (await run.train(step)).metrics
+        metrics = (await run.train_step(step)).metrics
         advantages = service.learned[-1]["data"][0]["loss_fn_inputs"]["advantages"]["data"]
         prompt_tokens = next(at for at, value in enumerate(advantages) if value) + 1
         read = metrics["data/step_read_tokens"]

@@ -32,7 +32,7 @@ from precis.records.documents import Corpus, load_corpus
 from precis.rehearsal.judges.judge import lexical_judge
 from precis.store import Store, open_store
 from precis.trainer.server import open_backend, trainer_app
-from precis.training.loop import TrainingLoop
+from precis.training.loop import Stages, TrainingLoop
 from precis.training.opening import open_environment, open_run
 from precis.training.run import Run, work_folder
 
@@ -117,9 +117,7 @@ class Life:
     async def live(self) -> None:
         """Take the run from where its disk has it to its end."""
         async with self.opened() as run:
-            loop = TrainingLoop(run)
-            await loop.resume()
-            await loop.train()
+            await train(run)
 
     def copy_disk(self, into: Path) -> None:
         """Copy store and local files."""
@@ -145,6 +143,21 @@ class Life:
                 if path.is_file() and not path.name.endswith(_UNNOTED):
                     digest.update(f"{path.relative_to(folder)} ".encode() + path.read_bytes())
         return digest.hexdigest()
+
+
+@contextmanager
+def hooked(note: Callable[[str, int | None], None]) -> Iterator[None]:
+    """Have each point noted that is reached within the block, and its step."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kill_points, "_hooks", [note])
+        yield
+
+
+async def train(run: Run, **stages: Any) -> None:
+    """Take an open run from where its disk has it to its end; some of its stages may be others."""
+    loop = TrainingLoop(run, Stages(**stages))
+    await loop.resume()
+    await loop.train()
 
 
 @cache
@@ -200,8 +213,7 @@ async def live_noting(
                     life.copy_disk(copies[digest])
                 points[place] = Point(*place, copies[digest], remember())
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kill_points, "_hooks", [note])
+    with hooked(note), pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "replace", replace_in_turn)
         await life.live()
     return list(points.values())

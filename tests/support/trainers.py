@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,21 @@ class CountingBackend:
         folder = folder_of(self.path / model.project / "models" / model.name, self.step)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "weights").write_text(str(self.step))
+
+
+@dataclass
+class Trained:
+    """A model, and the trainer that trains its steps on groups with given rewards."""
+
+    trainer: RemoteTrainer
+    model: Model
+
+    async def begin(self, run: str = "a-run") -> None:
+        await self.trainer.begin(self.model, run)
+        await self.model.register(self.trainer)
+
+    async def train(self, *rewards: float, step: int = 0, **options: Any) -> TrainResult:
+        return await self.trainer.train(self.model, [group(*rewards)], step=step, **options)
 
 
 @asynccontextmanager

@@ -324,7 +324,7 @@ async def test_a_try_after_a_refused_write_pays_for_nothing_again(
     def refuse(*_: object) -> None:
         raise StoreError("The bucket does not answer.")
 
-    with monkeypatch.context() as unreachable, pytest.raises(StoreError):
+    with pytest.MonkeyPatch.context() as unreachable, pytest.raises(StoreError):
         unreachable.setattr(kept._store, "put", refuse)
         await ask(entry(url), environment(documents=ONE), kept)
     await ask(entry(url), environment(documents=ONE), kept)

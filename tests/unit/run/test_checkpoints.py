@@ -83,7 +83,7 @@ def save(into: Path) -> None:
     (into / "weights").write_text("1")
 
 
-def test_a_half_deleted_checkpoint_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_a_kill_left_half_deleted_does_not_count(tmp_path: Path) -> None:
     for step in range(3):
         write_checkpoint(folder_of(tmp_path, step), save, {})
 
@@ -92,7 +92,7 @@ def test_a_half_deleted_checkpoint_is_none(tmp_path: Path, monkeypatch: pytest.M
             (folder / "weights").unlink()
             raise InterruptedError
 
-    with monkeypatch.context() as killed:
+    with pytest.MonkeyPatch.context() as killed:
         killed.setattr("shutil.rmtree", remove_one_file)
         with pytest.raises(InterruptedError):
             keep_only(tmp_path, [1, 2])

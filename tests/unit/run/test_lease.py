@@ -119,9 +119,7 @@ async def test_a_renewal_that_was_cancelled_loses_nothing(store: FolderStore) ->
     assert holder is not None and holder.released
 
 
-async def test_a_lease_is_renewed_and_a_store_that_was_down_for_longer_than_it_costs_nothing(
-    store: FolderStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lease_is_renewed_and_outlives_a_store_that_was_down(store: FolderStore) -> None:
     def refuse(*_: object) -> None:
         raise StoreError("The store is down.")
 
@@ -129,7 +127,7 @@ async def test_a_lease_is_renewed_and_a_store_that_was_down_for_longer_than_it_c
         begun = lease.holder
         await until(lambda: lease.holder.renewals >= 2, "two renewals")
         assert lease.holder.expires > begun.expires
-        with monkeypatch.context() as down:
+        with pytest.MonkeyPatch.context() as down:
             down.setattr(store, "put_if", refuse)
             await asyncio.sleep(0.1)
             with pytest.raises(StoreError, match="down"):

@@ -8,7 +8,6 @@ from typing import Any
 
 import art
 import pytest
-from art.types import TrainResult
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -17,12 +16,11 @@ from starlette.routing import Route
 from precis.errors import ConfigError, TrainerError
 from precis.run.checkpoints import commit
 from precis.store import FolderStore
-from precis.trainer.client import RemoteTrainer
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import StoredModel
 from precis.trainer.serverless import WandbBackend, open_wandb
 from tests.support.local_server import serving
-from tests.support.trainers import Model, group, trainer_of
+from tests.support.trainers import Model, Trained, trainer_of
 
 KEY = "k" * 40
 
@@ -106,47 +104,31 @@ async def wandb() -> AsyncIterator[Wandb]:
 
 
 @pytest.fixture
-async def trainer(wandb: Wandb, tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
-    backend = Backend(tmp_path / "trainer", KEY, wandb.url)
-    async with trainer_of(backend, tmp_path) as client:
-        yield client
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[Model]:
+async def run(wandb: Wandb, tmp_path: Path) -> AsyncIterator[Trained]:
     model: Model = art.TrainableModel(name="m", project="p", base_model="qwen", report_metrics=[])
-    yield model
+    async with trainer_of(Backend(tmp_path / "trainer", KEY, wandb.url), tmp_path) as trainer:
+        yield Trained(trainer, model)
     if model._openai_client:
         await model._openai_client.close()
 
 
-async def begin(trainer: RemoteTrainer, model: Model) -> None:
-    await trainer.begin(model, "a-run")
-    await model.register(trainer)
-
-
-async def train(trainer: RemoteTrainer, model: Model) -> TrainResult:
-    return await trainer.train(model, [group(0, 1)], step=0, run="a-run", learning_rate=1e-5)
-
-
-async def test_a_step_is_trained_at_wandb_and_its_checkpoint_committed(
-    wandb: Wandb, trainer: RemoteTrainer, model: Model, tmp_path: Path
+async def test_a_step_is_trained_at_wandb_and_committed(
+    wandb: Wandb, run: Trained, tmp_path: Path
 ) -> None:
-    await begin(trainer, model)
-    answer = await model.openai_client().chat.completions.create(
-        model=model.get_inference_name(0), messages=[{"role": "user", "content": "summarize"}]
+    await run.begin()
+    answer = await run.model.openai_client().chat.completions.create(
+        model=run.model.get_inference_name(0), messages=[{"role": "user", "content": "summarize"}]
     )
     assert (wandb.asked, answer.model) == (["wandb-artifact:///us/p/m:step0"], "m@0")
-    result = await train(trainer, model)
+    result = await run.train(0, 1, run="a-run")
     assert (result.step, len(wandb.jobs)) == (1, 1)
     assert 0.5 in result.metrics.values()
     store = FolderStore(tmp_path / "store")
-    checkpoint = await trainer.commit(
-        model, 1, StoredModel(store=store.url, name="m", config="digest")
-    )
+    stored = StoredModel(store=store.url, name="m", config="digest")
+    checkpoint = await run.trainer.commit(run.model, 1, stored)
     names = [file.path for file in checkpoint.files]
     assert names == ["adapter_model.safetensors", "metrics.json"]
-    again = await train(trainer, model)
+    again = await run.train(0, 1, run="a-run")
     assert (again.metrics, len(wandb.jobs)) == (result.metrics, 1)
 
 
@@ -156,26 +138,19 @@ async def test_a_step_is_trained_at_wandb_and_its_checkpoint_committed(
     ids=["its checkpoint did not come", "it came"],
 )
 async def test_a_step_that_was_cut_off_is_trained_again_only_where_its_checkpoint_did_not_come(
-    place: type,
-    method: str,
-    jobs: int,
-    deleted: list[int],
-    wandb: Wandb,
-    trainer: RemoteTrainer,
-    model: Model,
-    monkeypatch: pytest.MonkeyPatch,
+    place: type, method: str, jobs: int, deleted: list[int], wandb: Wandb, run: Trained
 ) -> None:
     """What came is paid for once."""
 
     def fail(*_: object) -> None:
         raise OSError("The network is down.")
 
-    await begin(trainer, model)
-    with monkeypatch.context() as patched:
+    await run.begin()
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(place, method, fail)
         with pytest.raises(TrainerError, match="The network is down"):
-            await train(trainer, model)
-    result = await train(trainer, model)
+            await run.train(0, 1, run="a-run")
+    result = await run.train(0, 1, run="a-run")
     assert (result.step, wandb.steps) == (1, [1])
     assert (len(wandb.jobs), wandb.deleted) == (jobs, deleted)
     assert 0.5 in result.metrics.values()
@@ -197,19 +172,18 @@ async def test_what_wandb_holds_and_this_run_did_not_commit_is_deleted_by_who_tr
     refusal: str | None,
     deleted: list[int],
     wandb: Wandb,
-    trainer: RemoteTrainer,
-    model: Model,
+    run: Trained,
     tmp_path: Path,
 ) -> None:
     wandb.steps = held
     if begun == "anew":
-        await trainer.begin(model, "a-run")
+        await run.trainer.begin(run.model, "a-run")
     elif begun == "to be served":
-        await trainer.fetch(model, 1, stored(model, 1, tmp_path))
+        await run.trainer.fetch(run.model, 1, stored(run.model, 1, tmp_path))
     else:
-        await trainer.restore(model, 4, stored(model, 4, tmp_path))
+        await run.trainer.restore(run.model, 4, stored(run.model, 4, tmp_path))
     with pytest.raises(TrainerError, match=refusal) if refusal else nullcontext():
-        await model.register(trainer)
+        await run.model.register(run.trainer)
     assert wandb.deleted == deleted
 
 

@@ -32,7 +32,7 @@ from tests.services.patience import patience_s, until
 from tests.support.echoing import PRESS
 from tests.support.local_server import serving
 from tests.support.stopped import HOLD_LOCK, stopped_process
-from tests.support.trainers import TOKEN, CountingBackend, Model, group, trainer_of
+from tests.support.trainers import TOKEN, CountingBackend, Model, Trained, group, trainer_of
 
 SPEC = ModelSpec(name="m", project="p", base_model="b")
 
@@ -48,22 +48,25 @@ async def trainer(backend: CountingBackend, tmp_path: Path) -> AsyncIterator[Rem
         yield client
 
 
-@pytest.fixture
-async def model(trainer: RemoteTrainer, tmp_path: Path) -> AsyncIterator[Model]:
-    model: Model = art.TrainableModel(
-        name="m", project="p", base_model="b", base_path=str(tmp_path), report_metrics=[]
+def model_of(name: str, folder: Path) -> Model:
+    return art.TrainableModel(
+        name=name, project="p", base_model="b", base_path=str(folder), report_metrics=[]
     )
+
+
+@pytest.fixture
+async def run(trainer: RemoteTrainer, tmp_path: Path) -> AsyncIterator[Trained]:
+    model = model_of("m", tmp_path)
     await model.register(trainer)
-    yield model
+    yield Trained(trainer, model)
     if model._openai_client:  # making one only to close it takes a fifth of a second
         await model._openai_client.close()
 
 
 async def test_a_wrong_token_is_an_error_of_its_own(trainer: RemoteTrainer, tmp_path: Path) -> None:
     stranger = RemoteTrainer(trainer.url, "wrong", tmp_path)
-    model: Model = art.TrainableModel(name="m", project="p", base_model="b")
     with pytest.raises(Unauthorized):
-        await model.register(stranger)
+        await model_of("m", tmp_path).register(stranger)
     await stranger.close()
 
 
@@ -87,34 +90,27 @@ async def ask(trainer: RemoteTrainer, adapter: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize("asked", ["m", "", "other@0", "m@x"])
-async def test_what_names_no_adapter_is_refused_in_a_sentence(
-    inference: None, model: Model, trainer: RemoteTrainer, asked: str
-) -> None:
-    answer = await ask(trainer, asked)
+async def test_what_names_no_adapter_is_refused(inference: None, run: Trained, asked: str) -> None:
+    answer = await ask(run.trainer, asked)
     assert answer.status_code == 400
     said = f"{asked!r} is not an adapter of this trainer: ask for MODEL@STEP of m."
     assert answer.json()["message"] == said
 
 
 async def test_of_two_models_each_is_asked_at_its_own_endpoint_and_one_that_is_gone_is_named(
-    backend: CountingBackend, inference: None, trainer: RemoteTrainer, model: Model, tmp_path: Path
+    backend: CountingBackend, inference: None, run: Trained, tmp_path: Path
 ) -> None:
     """A GPU's backend has a vLLM for each."""
-    await model.register(trainer)
+    await run.model.register(run.trainer)
     backend.inference_url = "http://127.0.0.1:9/v1"
-    other: Model = art.TrainableModel(
-        name="other", project="p", base_model="b", base_path=str(tmp_path), report_metrics=[]
-    )
-    await other.register(trainer)
-    assert (await ask(trainer, "m@0")).status_code == 200
-    answer = await ask(trainer, "other@0")
+    await model_of("other", tmp_path).register(run.trainer)
+    assert (await ask(run.trainer, "m@0")).status_code == 200
+    answer = await ask(run.trainer, "other@0")
     assert (answer.status_code, answer.json()["type"]) == (502, "TrainerLost")
     assert "samples for this trainer does not answer (ConnectError" in answer.json()["message"]
 
 
-async def test_who_leaves_before_the_answer_has_it_sampled_no_further(
-    backend: CountingBackend, trainer: RemoteTrainer, model: Model
-) -> None:
+async def test_who_leaves_is_sampled_no_further(backend: CountingBackend, run: Trained) -> None:
     asked = asyncio.Event()
     left = asyncio.Event()
 
@@ -127,8 +123,8 @@ async def test_who_leaves_before_the_answer_has_it_sampled_no_further(
 
     async with serving(sample) as address:
         backend.inference_url = f"{address}/v1"
-        await model.register(trainer)
-        asking = asyncio.create_task(ask(trainer, "m@0"))
+        await run.model.register(run.trainer)
+        asking = asyncio.create_task(ask(run.trainer, "m@0"))
         async with asyncio.timeout(patience_s()):
             await asked.wait()
             asking.cancel()
@@ -147,37 +143,35 @@ def test_the_digest_follows_all_that_is_trained_on_and_not_the_timings() -> None
     assert len({digest_of(encode_groups([one])) for one in different}) == 4
 
 
-async def test_a_repeated_step_gets_the_stored_result_and_another_in_its_place_is_refused(
-    model: Model, trainer: RemoteTrainer, backend: CountingBackend
-) -> None:
-    first = await trainer.train(model, [group(0, 1)], step=0, learning_rate=0.1)
-    again = await trainer.train(model, [group(0, 1)], step=0, learning_rate=0.1)
+async def test_a_repeated_step_gets_its_old_result(run: Trained, backend: CountingBackend) -> None:
+    first = await run.train(0, 1, learning_rate=0.1)
+    again = await run.train(0, 1, learning_rate=0.1)
     assert (first.step, first.metrics) == (again.step, again.metrics)
     assert first.metrics["learning_rate"] == 0.1
     with pytest.raises(StepConflict, match="trained already on other groups"):
-        await trainer.train(model, [group(1, 0)], step=0)
+        await run.train(1, 0)
     with pytest.raises(StepConflict, match="at step 1 of m, not at 7"):
-        await trainer.train(model, [group(1, 0)], step=7)
+        await run.train(1, 0, step=7)
     assert backend.trained == 1
 
 
 async def test_a_training_whose_result_found_no_room_on_the_disk_is_not_repeated(
-    model: Model, trainer: RemoteTrainer, backend: CountingBackend, monkeypatch: pytest.MonkeyPatch
+    run: Trained, backend: CountingBackend
 ) -> None:
     def fail(journal: Journal, step: int, _: object) -> None:
         (journal.checkpoint(step + 1) / "metrics.json").write_text('{"loss/train": 0.5}')
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Journal, "finished", fail)
         with pytest.raises(TrainerError, match="No space left"):
-            await trainer.train(model, [group(0, 1)], step=0)
-    again = await trainer.train(model, [group(0, 1)], step=0)
+            await run.train(0, 1)
+    again = await run.train(0, 1)
     assert (again.step, again.metrics, backend.trained) == (1, {"loss/train": 0.5}, 1)
 
 
 async def test_a_training_that_fails_once_its_weights_are_saved_is_never_taken_for_whole(
-    model: Model, trainer: RemoteTrainer, backend: CountingBackend, monkeypatch: pytest.MonkeyPatch
+    run: Trained, backend: CountingBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is served may be an older adapter."""
     train = backend.train
@@ -190,49 +184,44 @@ async def test_a_training_that_fails_once_its_weights_are_saved_is_never_taken_f
 
     monkeypatch.setattr(backend, "train", fail)
     with pytest.raises(StaleAdapter):
-        await trainer.train(model, [group(0, 1)], step=0)
+        await run.train(0, 1)
     with pytest.raises(StepConflict, match="at step 1 of m, not at 0"):
-        await trainer.train(model, [group(0, 1)], step=0)
+        await run.train(0, 1)
 
 
-async def test_arts_own_deletion_of_checkpoints_reaches_the_backend(
-    model: Model, trainer: RemoteTrainer, backend: CountingBackend
-) -> None:
+async def test_arts_deletion_reaches_the_backend(run: Trained, backend: CountingBackend) -> None:
     backend.step = 3
-    await model.delete_checkpoints()
+    await run.model.delete_checkpoints()
     assert backend.kept == [3]
 
 
 async def test_of_two_requests_at_once_for_one_step_one_trains_and_goes_on_without_its_client(
-    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+    run: Trained, backend: CountingBackend
 ) -> None:
     backend.may_train.clear()
-    left = asyncio.create_task(trainer.train(model, [group(0, 1)], step=0))
+    left = asyncio.create_task(run.train(0, 1))
     await until(lambda: backend.begun, "the training")
-    other = asyncio.create_task(trainer.train(model, [group(1, 0)], step=0))
+    other = asyncio.create_task(run.train(1, 0))
     left.cancel()
     with pytest.raises(asyncio.CancelledError):
         await left
     backend.may_train.set()
     with pytest.raises(StepConflict, match="trained already on other groups"):
         await other
-    result = await trainer.train(model, [group(0, 1)], step=0)
+    result = await run.train(0, 1)
     assert (result.step, backend.trained) == (1, 1)
 
 
-async def test_a_trainer_says_what_it_holds_of_a_run_and_forgets_it_with_the_next(
-    model: Model, trainer: RemoteTrainer
-) -> None:
-    assert (await trainer.state(model)).run == ""
-    await trainer.begin(model, "a-run")
-    await model.register(trainer)
-    await trainer.train(model, [group(0, 1)], step=0, run="a-run", note={"seen": 1})
-    state = await trainer.state(model)
+async def test_a_trainer_says_what_it_holds_of_a_run_until_the_next(run: Trained) -> None:
+    assert (await run.trainer.state(run.model)).run == ""
+    await run.begin()
+    await run.train(0, 1, run="a-run", note={"seen": 1})
+    state = await run.trainer.state(run.model)
     assert (state.run, sorted(state.checkpoints), sorted(state.trained)) == ("a-run", [0, 1], [0])
     assert state.trained[0].note == {"seen": 1}
     assert [file.path for file in state.checkpoints[1]] == ["weights"]
-    await trainer.begin(model, "another")
-    state = await trainer.state(model)
+    await run.trainer.begin(run.model, "another")
+    state = await run.trainer.state(run.model)
     assert (state.run, state.checkpoints, state.trained) == ("another", {}, {})
 
 
@@ -247,17 +236,14 @@ async def test_a_model_with_other_settings_is_loaded_anew(tmp_path: Path) -> Non
     assert backend.registered[1:] == [("b", None), ("another", None), ("another", engine)]
 
 
-async def test_another_run_is_refused_until_it_restores(
-    model: Model, trainer: RemoteTrainer, tmp_path: Path
-) -> None:
-    await trainer.begin(model, "a-run")
-    await model.register(trainer)
+async def test_another_run_is_refused_until_it_restores(run: Trained, tmp_path: Path) -> None:
+    await run.begin()
     with pytest.raises(StepConflict, match="of the run a-run, not of another"):
-        await trainer.train(model, [group(0, 1)], step=0, run="another")
+        await run.train(0, 1, run="another")
     store = FolderStore(tmp_path / "store")
-    await trainer.commit(model, 0, StoredModel(store=store.url, name="m", config="digest"))
-    await trainer.restore(model, 0, StoredModel(store=store.url, name="m", run="another"))
-    assert (await trainer.train(model, [group(0, 1)], step=0, run="another")).step == 1
+    await run.trainer.commit(run.model, 0, StoredModel(store=store.url, name="m", config="digest"))
+    await run.trainer.restore(run.model, 0, StoredModel(store=store.url, name="m", run="another"))
+    assert (await run.train(0, 1, run="another")).step == 1
 
 
 async def test_a_checkpoint_without_its_metrics_is_dropped(tmp_path: Path) -> None:

@@ -8,23 +8,19 @@ import pytest
 
 from precis.cluster.site import HourlyPrice, Meter
 from precis.errors import StoreError
-from precis.processes import kill_points
 from precis.records.ledger import StepRecord, load_ledger
 from precis.rollouts.filter import StepRollouts
 from precis.run.checkpoints import manifest
 from precis.store import FolderStore
-from precis.training.loop import Stages, TrainingLoop
 from precis.training.run import Run
 from precis.training.stages import gather_rollouts, keep_record, upload_kept
 from tests.support.dying_store import Killed
-from tests.support.in_process import Life, one_process
+from tests.support.in_process import Life, hooked, one_process, train
 from tests.support.ledgers import EMPTY, record
 from tests.support.paid_judge import KEY, paid
 
 
-async def test_what_cannot_be_uploaded_is_kept_and_goes_up_with_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_cannot_be_uploaded_goes_up_with_the_next_start(tmp_path: Path) -> None:
     upload = FolderStore.upload
 
     def upload_or_fail(store: FolderStore, path: Path, key: str) -> None:
@@ -34,7 +30,7 @@ async def test_what_cannot_be_uploaded_is_kept_and_goes_up_with_the_next_start(
 
     with one_process(tmp_path / "home"):
         life = Life(tmp_path / "run", {"validate_every": 5})
-        with monkeypatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch:
             patch.setattr(FolderStore, "upload", upload_or_fail)
             with pytest.raises(StoreError, match="to the store when the run is started again"):
                 await life.live()
@@ -75,15 +71,12 @@ async def test_what_was_spent_beside_a_commit_that_did_not_succeed_is_booked_by_
     monkeypatch.setenv("JUDGE_API_KEY", KEY)
     monkeypatch.setattr("precis.training.loop.COMMIT_GRACE_S", 0.01)
     async with paid(tmp_path / "run", validate_every=5) as (life, judge):
-        with one_process(tmp_path / "home"), monkeypatch.context() as patch:
+        with one_process(tmp_path / "home"), hooked(work):
             async with life.opened() as run:
                 run.trainer.meter = Meter(lambda: 3600 * hours)
                 run.trainer.meter.start(HourlyPrice(2.0, 2.0))
-                patch.setattr(kill_points, "_hooks", [work])
-                loop = TrainingLoop(run, Stages(gather=sample, commit=fail))
-                await loop.resume()
                 with pytest.raises(asyncio.CancelledError if is_given_up else StoreError):
-                    await loop.train()
+                    await train(run, gather=sample, commit=fail)
         assert (hours, load_ledger(life.store, "m").next_step) == (3, 0)
         for _ in range(2):
             with one_process(tmp_path / "home"):
@@ -92,9 +85,7 @@ async def test_what_was_spent_beside_a_commit_that_did_not_succeed_is_booked_by_
         assert load_ledger(life.store, "m").machine_usd == 2.0  # sampling, before its training
 
 
-def test_one_that_was_uploaded_is_not_uploaded_in_part_after_a_kill(
-    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_was_uploaded_stays_whole_after_a_kill(store: FolderStore, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     (folder / "files").mkdir(parents=True)
     for name in ("adapter", "optimizer"):
@@ -105,7 +96,7 @@ def test_one_that_was_uploaded_is_not_uploaded_in_part_after_a_kill(
         (folder / "files" / "optimizer").unlink()
         raise Killed
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shutil, "rmtree", remove_in_part)
         with pytest.raises(Killed):
             upload_kept(store, EMPTY, folder)

@@ -22,7 +22,6 @@ from precis.errors import (
 )
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
-from precis.processes import kill_points
 from precis.records.ledger import Ledger, StepRecord, Validation, ledger_key, load_ledger
 from precis.records.trajectories import scan_trajectories, trajectory_steps
 from precis.rehearsal.judges.judge import lexical_judge
@@ -32,12 +31,12 @@ from precis.run.restart import restart
 from precis.settings.cluster import ClusterConfig
 from precis.store import FolderStore
 from precis.training import stages
-from precis.training.loop import Stages, TrainingLoop
+from precis.training.loop import TrainingLoop
 from precis.training.run import PROJECT, Run
 from precis.training.validation import validate
 from tests.support import unscored
 from tests.support.faulty import FaultyServer
-from tests.support.in_process import Life, one_process
+from tests.support.in_process import Life, hooked, one_process, train
 from tests.support.paid_judge import KEY, paid
 
 STALE: dict[str, Any] = {
@@ -77,13 +76,12 @@ def noting(life: Life, folder: Path, *points: tuple[str, int]) -> Iterator[None]
         if (point, step) in points and not (folder / point).exists():
             life.copy_disk(folder / point)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kill_points, "_hooks", [note])
+    with hooked(note):
         yield
 
 
 async def test_each_step_is_sampled_from_the_adapter_before_its_own_unless_that_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One that is lost everywhere costs the overlap of one step."""
     life = Life(tmp_path / "undisturbed", {**STALE, "validate_every": 5})
@@ -127,9 +125,7 @@ async def test_steps_stand_in_arts_files_once_also_after_a_kill_and_without_a_ri
     killed = [("step trained", 1), ("manifest written", 2), ("ledger written", 2)]
     with noting(life, tmp_path, *killed):
         async with life.opened() as run:
-            loop = TrainingLoop(run)
-            await loop.resume()
-            await loop.train()
+            await train(run)
             assert "W&B" not in run.view.links, "nobody has a page without a key"
             run.config = run.config.model_copy(update={"cluster": ClusterConfig(where="sky")})
             assert run.view.links["Logs of the trainer"].startswith("sky logs precis-m-")
@@ -166,9 +162,7 @@ async def test_a_cached_verdict_costs_nothing_and_one_fault_of_the_judge_in_five
     assert all(not step.unscored for step in ledger(storm).steps)
 
 
-async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_stops_at_its_budget_and_continues_with_a_larger(tmp_path: Path) -> None:
     settings = {**STALE, "steps": 2, "validate_every": 5}
     async with paid(tmp_path / "bounded", **settings) as (unbounded, _):
         life = Life(unbounded.folder, {**unbounded.settings, "budget_usd": 1e-6})
@@ -178,10 +172,8 @@ async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
             if point == "before sampling":
                 sampled.append(step)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(kill_points, "_hooks", [note])
-            with pytest.raises(BudgetReached, match="The run has spent"):
-                await life.live()
+        with hooked(note), pytest.raises(BudgetReached, match="The run has spent"):
+            await life.live()
         spent = ledger(life).usd
         assert [one.step for one in ledger(life).steps] == sampled == [0]
         assert spent > 1e-6
@@ -218,10 +210,8 @@ async def test_what_was_paid_for_a_step_that_was_not_trained_is_booked(tmp_path:
         raise TrainerLost("It is gone.")
 
     async with paid(tmp_path / "run", budget_usd=1e-6) as (life, judge), life.opened() as run:
-        loop = TrainingLoop(run, Stages(train=fail))
-        await loop.resume()
         with pytest.raises(BudgetReached):
-            await loop.train()
+            await train(run, train=fail)
         assert run.trainer.losses == len(run.ledger.validations) == 1
         assert ledger(life).usd == pytest.approx(judge.usd)
 
@@ -231,7 +221,7 @@ async def test_what_was_paid_for_a_step_that_was_not_trained_is_booked(tmp_path:
     [(TrainerLost, True), (TrainerError, False), (asyncio.CancelledError, False)],
 )
 async def test_a_step_that_ends_with_its_run_is_booked_once(
-    error: type[BaseException], is_trained: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: type[BaseException], is_trained: bool, tmp_path: Path
 ) -> None:
     """The next start finds it trained, and commits it with its cost, or samples it again."""
     hours = 0.0
@@ -246,22 +236,16 @@ async def test_a_step_that_ends_with_its_run_is_booked_once(
         raise error("It is gone.")
 
     async with paid(tmp_path / "run", recoveries_max=0) as (life, judge):
-        with monkeypatch.context() as patch:
-            async with life.opened() as run:
-                run.trainer.meter = Meter(lambda: 3600 * hours)
-                run.trainer.meter.start(HourlyPrice(2.0, 2.0))
-                patch.setattr(kill_points, "_hooks", [work])
-                loop = TrainingLoop(run, Stages(train=train_and_be_lost))
-                await loop.resume()
-                with pytest.raises(error):
-                    await loop.train()
+        async with life.opened() as run:
+            run.trainer.meter = Meter(lambda: 3600 * hours)
+            run.trainer.meter.start(HourlyPrice(2.0, 2.0))
+            with hooked(work), pytest.raises(error):
+                await train(run, train=train_and_be_lost)
         assert (hours, ledger(life).next_step) == (1 + is_trained, 0)
         assert ledger(life).usd == pytest.approx(judge.usd + 2.0 * hours)
         await life.live()
         first = ledger(life).steps[0]
-        assert (first.machine_usd, first.judge.usd > 0) == (
-            (2.0, True) if is_trained else (0.0, False)
-        )
+        assert (first.machine_usd, first.judge.usd > 0) == (2.0 * is_trained, is_trained)
         assert ledger(life).usd == pytest.approx(judge.usd + 2.0 * hours)
 
 
@@ -282,9 +266,7 @@ async def test_no_machine_is_rented_in_place_of_a_lost_one_that_the_budget_pays_
         assert run.trainer.losses == is_enough
 
 
-async def test_what_a_machine_cost_after_the_last_step_is_booked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_machine_cost_after_the_last_step_is_booked(tmp_path: Path) -> None:
     """Its training, its commit and its validation, each for an hour here, and a benchmark."""
     hours = 0.0
 
@@ -298,10 +280,8 @@ async def test_what_a_machine_cost_after_the_last_step_is_booked(
             run.trainer.meter = Meter(lambda: 3600 * hours)
             run.trainer.meter.start(HourlyPrice(2.0, 2.0))
             run.trainer.losses = 1
-            monkeypatch.setattr(kill_points, "_hooks", [work])
-            loop = TrainingLoop(run)
-            await loop.resume()
-            await loop.train()
+            with hooked(work):
+                await train(run)
             assert ledger(life).usd == 2.0 * hours
             hours += 3
             raise TrainerError("The benchmark failed.")
@@ -327,9 +307,7 @@ async def test_a_judge_that_is_out_at_a_validation_is_waited_for(tmp_path: Path)
     waited: list[int] = []
     life = Life(tmp_path / "run", {"steps": 1})
     async with life.opened() as run:
-        loop = TrainingLoop(run, Stages(validate=validate_at_last, around_judge=wait))
-        await loop.resume()
-        await loop.train()
+        await train(run, validate=validate_at_last, around_judge=wait)
     assert waited == [0, 0]
     assert ledger(life).next_step == 1
 
@@ -403,8 +381,8 @@ async def test_old_checkpoints_go_although_no_validation_comes(
         if point == "pointer moved":
             there.append(committed_steps(life.store, "m"))
 
-    monkeypatch.setattr(kill_points, "_hooks", [look])
-    await life.live()
+    with hooked(look):
+        await life.live()
     assert there == [[0], [0, 1], [0, 1, 2], [0, 2, 3], [0, 2, 3, 4], [0, 4, 5]]
 
 
@@ -474,9 +452,7 @@ async def test_an_agent_trains_and_is_validated_by_a_judge_alone(tmp_path: Path)
         await repair(life.store, "m")
         longer = Life(life.folder, {**life.settings, "steps": 3})
         async with longer.opened() as run:
-            loop = TrainingLoop(run)
-            await loop.resume()
-            await loop.train()
+            await train(run)
             seen = run.seen
         assert seen.first is not None and seen.first.step == 0, "the report compares with another"
         assert ledger(longer).validations, "nothing was validated since"

@@ -18,12 +18,12 @@ from precis.run.lease import leased
 from precis.settings.cluster import ClusterConfig
 from precis.store import FolderStore
 from precis.training import run as run_module
-from precis.training.loop import Stages, TrainingLoop
+from precis.training.loop import TrainingLoop
 from precis.training.opening import open_environment, open_run
 from precis.training.run import Run
 from precis.training.warm_start import DemonstrationJournal
 from tests.support.dying_store import SilentStore
-from tests.support.in_process import Life, in_process, live_noting, one_process
+from tests.support.in_process import Life, in_process, live_noting, one_process, train
 from tests.support.ledgers import record, stored_ledger
 from tests.support.paid_judge import KEY, paid
 
@@ -79,9 +79,7 @@ async def test_all_judging_is_in_the_ledger_after_each_validation_and_after_the_
                 raise NoCapacity("There is none.")
 
             async with life.opened() as run:
-                loop = TrainingLoop(run, Stages(log_validation=note))
-                await loop.resume()
-                await loop.train()
+                await train(run, log_validation=note)
                 assert noted == [0, 1, 2]
                 environment = run.environment
                 assert isinstance(environment, Summaries)
@@ -213,9 +211,7 @@ async def test_what_a_written_ledger_has_is_not_booked_again_although_no_answer_
         assert run.ledger.usd == 4.0
 
 
-async def test_a_cost_whose_booking_was_cancelled_is_booked_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cost_whose_booking_was_cancelled_is_booked_once(tmp_path: Path) -> None:
     """The write may have been carried out all the same."""
 
     async def cancelled() -> None:
@@ -225,7 +221,7 @@ async def test_a_cost_whose_booking_was_cancelled_is_booked_once(
         await run.read_ledger()
         await run.write_ledger(run.ledger)
         run.taught = Spend(usd=3.0, unpriced=1)
-        with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(asyncio.CancelledError):
             patch.setattr(run.lease, "check", cancelled)
             await run.book_rest(run.unbooked)
         run.taught += Spend(usd=1.0)
