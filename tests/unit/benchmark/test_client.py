@@ -57,6 +57,7 @@ class Provider:
         self.requests: list[ChatRequest] = []
         self.answer: Callable[[ChatRequest], Choice] = lambda request: Choice("The mayor did.")
         self.serves_as: str | None = None
+        self.url = ""
 
     async def __call__(self, request: ChatRequest) -> Completion:
         self.requests.append(request)
@@ -65,19 +66,16 @@ class Provider:
 
 
 @pytest.fixture
-def provider() -> Provider:
-    return Provider()
-
-
-@pytest.fixture
-async def url(provider: Provider) -> AsyncIterator[str]:
+async def provider() -> AsyncIterator[Provider]:
+    provider = Provider()
     async with serving(completions_app(provider, lambda: ["m"], "sk-secret-key")) as address:
-        yield f"{address}/v1"
+        provider.url = f"{address}/v1"
+        yield provider
 
 
-def entry(url: str, **settings: Any) -> ContenderSpec:
+def entry(provider: Provider, **settings: Any) -> ContenderSpec:
     known = {"provider": "url", "model": "m", "backoff_s": 0.001, "prices": (1.0, 10.0)}
-    config = ContenderConfig.model_validate({**known, "base_url": url, **settings})
+    config = ContenderConfig.model_validate({**known, "base_url": provider.url, **settings})
     return hosted_contender(config, KEYS)
 
 
@@ -162,10 +160,10 @@ def causes(found: Sequence[Attempt]) -> list[str]:
     ],
 )
 async def test_a_reasoning_model_gets_no_temperature_and_room_to_think(
-    settings: dict[str, Any], sent: dict[str, Any], url: str, provider: Provider
+    settings: dict[str, Any], sent: dict[str, Any], provider: Provider
 ) -> None:
     keys = {**KEYS, "OPENROUTER_API_KEY": "sk-secret-key"}
-    config = entry(url).settings.model_copy(update=settings)
+    config = entry(provider).settings.model_copy(update=settings)
     await ask(hosted_contender(config, keys), environment(documents=ONE))
     (request,) = provider.requests
     assert request.model_dump(exclude_unset=True, exclude={"model", "messages"}) == sent
@@ -176,9 +174,9 @@ def test_two_contenders_of_one_name_are_refused() -> None:
         BenchmarkConfig(hosted=("gpt-4o",), contenders=(ContenderConfig(model="openai/gpt-4o"),))
 
 
-async def test_a_rejected_contender_is_asked_no_more(url: str, provider: Provider) -> None:
+async def test_a_rejected_contender_is_asked_no_more(provider: Provider) -> None:
     provider.answer = refusing(401)
-    found = await ask(entry(url, limits={"in_flight": 1}), environment())
+    found = await ask(entry(provider, limits={"in_flight": 1}), environment())
     assert set(causes(found)) == {"generation_rejected"}
     assert len(provider.requests) < len(DOCUMENTS)
     score = found[-1].rollout.score
@@ -188,28 +186,30 @@ async def test_a_rejected_contender_is_asked_no_more(url: str, provider: Provide
     # One that refuses a request is asked the others.
     provider.requests.clear()
     provider.answer = refusing(422)
-    await ask(entry(url, limits={"in_flight": 1}), environment())
+    await ask(entry(provider, limits={"in_flight": 1}), environment())
     assert len(provider.requests) == len(DOCUMENTS)
 
 
-async def test_a_model_that_only_thinks_has_no_zero(url: str, provider: Provider) -> None:
+async def test_a_model_that_only_thinks_has_no_zero(provider: Provider) -> None:
     provider.answer = lambda request: Choice("", finish_reason="length")
-    found = await ask(entry(url, reasoning=True, tries_max=1), environment(documents=ONE))
+    found = await ask(entry(provider, reasoning=True, tries_max=1), environment(documents=ONE))
     assert causes(found) == ["generation_truncated"]
 
 
-async def test_mere_words_score_zero_and_their_pay_is_known(url: str, provider: Provider) -> None:
+async def test_mere_words_score_zero_and_their_pay_is_known(provider: Provider) -> None:
     provider.answer = lambda request: Choice(telegraph(BUNDLED[0].text, 350))
     judge = Judge()
-    (one,) = await ask(entry(url), environment(judge, documents=BUNDLED[:1]))
+    (one,) = await ask(entry(provider), environment(judge, documents=BUNDLED[:1]))
     score = one.rollout.score
     assert isinstance(score, Score) and (score.reward, judge.asked) == (0, 1)
     assert (score.metrics["not_prose"], score.metrics["answered"]) == (1, 1)
 
 
-async def test_a_checkpoint_is_the_one_asked_for_and_has_time(url: str, provider: Provider) -> None:
+async def test_a_checkpoint_is_the_one_asked_for_and_has_time(provider: Provider) -> None:
     provider.serves_as = "m@3"
-    trained = local_contender(Contender("trained", 4), "m@4", url, "sk-secret-key", in_flight=2)
+    trained = local_contender(
+        Contender("trained", 4), "m@4", provider.url, "sk-secret-key", in_flight=2
+    )
     with pytest.raises(StaleAdapter, match="'m@3' answered where 'm@4'"):
         await ask(trained, environment())
     client = ContenderClient(trained, RolloutsConfig(timeout_s=3600), Budget(None), None)
@@ -217,12 +217,12 @@ async def test_a_checkpoint_is_the_one_asked_for_and_has_time(url: str, provider
     assert trained.settings.call_timeout_s == OWN_CALL_TIMEOUT_S
 
 
-async def test_what_was_paid_is_paid_once(url: str, provider: Provider, tmp_path: Path) -> None:
+async def test_what_was_paid_is_paid_once(provider: Provider, tmp_path: Path) -> None:
     judge = Judge()
 
     async def night() -> list[Attempt]:
         kept = await opened(tmp_path)
-        return await ask(entry(url, tries_max=1), environment(judge, kept=kept), kept)
+        return await ask(entry(provider, tries_max=1), environment(judge, kept=kept), kept)
 
     well, provider.answer = provider.answer, refusing(503)
     assert causes(await night()) == ["generation_server_error"] * 4
@@ -238,17 +238,15 @@ async def test_what_was_paid_is_paid_once(url: str, provider: Provider, tmp_path
     assert len(provider.requests) == 12, "a damaged record is asked for again"
 
 
-async def test_only_what_changed_is_asked_for_anew(
-    url: str, provider: Provider, kept: KeptRecords
-) -> None:
+async def test_only_what_changed_is_asked_for_anew(provider: Provider, kept: KeptRecords) -> None:
     judge = Judge()
     changed = replace(DOCUMENTS[0], text="The mayor closed the bridge.")
     requests = []
     for of, documents in [
-        (entry(url), DOCUMENTS),
-        (entry(url), [changed, *DOCUMENTS[1:]]),
-        (entry(url, reasoning=True), ONE),
-        (replace(entry(url), identity="another checkpoint"), ONE),
+        (entry(provider), DOCUMENTS),
+        (entry(provider), [changed, *DOCUMENTS[1:]]),
+        (entry(provider, reasoning=True), ONE),
+        (replace(entry(provider), identity="another checkpoint"), ONE),
     ]:
         before = len(provider.requests)
         await ask(of, environment(judge, documents=documents, kept=kept), kept)
@@ -257,7 +255,7 @@ async def test_only_what_changed_is_asked_for_anew(
     assert judge.asked == 5
 
 
-async def test_each_turn_is_paid_for_once(url: str, provider: Provider, kept: KeptRecords) -> None:
+async def test_each_turn_is_paid_for_once(provider: Provider, kept: KeptRecords) -> None:
     """Where a game is cut off after two of its turns, the next one goes on from there; and two that
     are played at the same time and begin alike are asked for once."""
 
@@ -279,15 +277,15 @@ async def test_each_turn_is_paid_for_once(url: str, provider: Provider, kept: Ke
     talk = Talk()
     for turns, asked, is_kept in ((2, 2, False), (3, 3, False), (3, 3, True)):
         talk.turns = turns
-        one, other = await ask(entry(url), talk, kept)
+        one, other = await ask(entry(provider), talk, kept)
         assert len(other.rollout.calls) == turns
         assert (len(one.rollout.calls), len(provider.requests)) == (turns, asked)
         # Either may be the one that asks, and the other then finds the reply kept.
         assert (one.kept and other.kept) == is_kept
 
 
-async def test_the_budget_holds_and_what_it_leaves_over_is_no_zero(url: str) -> None:
-    of = entry(url, limits={"in_flight": 4}, prices=(0.0, 1000.0))
+async def test_the_budget_holds_and_what_it_leaves_over_is_no_zero(provider: Provider) -> None:
+    of = entry(provider, limits={"in_flight": 4}, prices=(0.0, 1000.0))
     budget = Budget(2.0)
     found = await ask(of, environment(), budget=budget)
     # A request may cost up to 0.764 $ and costs 0.003: not all four fit at the same time, but one
@@ -318,30 +316,26 @@ async def test_a_verdict_needs_room_for_requests_that_may_be_sent_twice(
     assert judge.asked == asked, "the ceiling has exceeded the budget"
 
 
-async def test_a_try_after_a_refused_write_pays_for_nothing_again(
-    url: str, provider: Provider, kept: KeptRecords, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_refused_write_costs_nothing_more(provider: Provider, kept: KeptRecords) -> None:
     def refuse(*_: object) -> None:
         raise StoreError("The bucket does not answer.")
 
     with pytest.MonkeyPatch.context() as unreachable, pytest.raises(StoreError):
         unreachable.setattr(kept._store, "put", refuse)
-        await ask(entry(url), environment(documents=ONE), kept)
-    await ask(entry(url), environment(documents=ONE), kept)
+        await ask(entry(provider), environment(documents=ONE), kept)
+    await ask(entry(provider), environment(documents=ONE), kept)
     later = KeptRecords(kept._store)
     await later.open()
-    await ask(entry(url), environment(documents=ONE), later)
+    await ask(entry(provider), environment(documents=ONE), later)
     assert len(provider.requests) == 1
 
 
-async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
-    url: str, provider: Provider, kept: KeptRecords
-) -> None:
-    unpriced = replace(entry(url), price=None, identity="x", contender=Contender("x"))
-    await ask(entry(url), environment(documents=DOCUMENTS[:3], kept=kept), kept)
+async def test_a_forecast_counts_what_is_missing(provider: Provider, kept: KeptRecords) -> None:
+    unpriced = replace(entry(provider), price=None, identity="x", contender=Contender("x"))
+    await ask(entry(provider), environment(documents=DOCUMENTS[:3], kept=kept), kept)
     asked = len(provider.requests)
     clients = []
-    for of in (entry(url), unpriced):
+    for of in (entry(provider), unpriced):
         clients.append(ContenderClient(of, RolloutsConfig(), Budget(None), kept, dry=True))
     async with clients[0], clients[1], Recorder() as recorder:
         dry = environment(kept=kept, dry=True)
@@ -355,7 +349,7 @@ async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
 
 
 async def test_a_benchmark_tells_its_forecast_in_which_a_ceiling_of_the_store_costs_nothing(
-    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    provider: Provider, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     config = BenchmarkConfig.model_validate(
@@ -364,20 +358,22 @@ async def test_a_benchmark_tells_its_forecast_in_which_a_ceiling_of_the_store_co
     async with Recorder() as recorder:
         run = BenchmarkRun(config, environment(), recorder, Observers([]))
         await run.kept.open()
-        await announce_cost(run, [entry(url)])
+        await announce_cost(run, [entry(provider)])
         assert await run.environment.ceiling(run.store) == 1.0
-        await announce_cost(run, [replace(entry(url), paid=False)])  # its judging is paid for
+        await announce_cost(run, [replace(entry(provider), paid=False)])  # its judging is paid for
     calls = [int(found) for found in re.findall(r"called about (\d+) times", caplog.text)]
     assert calls == [4 * len(DOCUMENTS), 2 * len(DOCUMENTS)]
     assert "No price is known for m: only its replies may give it." in caplog.text
 
 
-async def test_judging_at_an_unknown_price_is_no_zero(url: str, tmp_path: Path) -> None:
+async def test_judging_at_an_unknown_price_is_no_zero(provider: Provider, tmp_path: Path) -> None:
     judge = Judge()
     one = environment(judge, documents=ONE)
     async with Recorder() as recorder:
         run = BenchmarkRun(BenchmarkConfig(store=str(tmp_path)), one, recorder, Observers([]))
-        found = results_of([(entry(url), await ask(entry(url), one))], one, "r", run.began, None)
+        found = results_of(
+            [(entry(provider), await ask(entry(provider), one))], one, "r", run.began, None
+        )
     judge.spend = Spend(calls=2, usd=1.5, unpriced=1)
     facts = benchmark_facts(run, None, found, Comparison())
     assert facts["Judging"] == "$1.50, some at an unknown price"

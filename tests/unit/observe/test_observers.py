@@ -73,6 +73,7 @@ class Endpoint:
         self.got: list[tuple[str, dict[str, str], Any]] = []
         self.answer: Callable[[Request], Awaitable[Response]] = self.accept
         self.released = asyncio.Event()
+        self.url = ""
 
     async def __call__(self, request: Request) -> Response:
         self.got.append((request.url.path, dict(request.headers), await request.json()))
@@ -90,18 +91,15 @@ class Endpoint:
 
 
 @pytest.fixture
-def endpoint() -> Endpoint:
-    return Endpoint()
+async def endpoint() -> AsyncIterator[Endpoint]:
+    endpoint = Endpoint()
 
-
-@pytest.fixture
-async def url(endpoint: Endpoint) -> AsyncIterator[str]:
     async def serve(request: Request) -> Response:
         return await endpoint(request)
 
     route = Route("/{path:path}", serve, methods=["POST"])
-    async with serving(Starlette(routes=[route])) as address:
-        yield address
+    async with serving(Starlette(routes=[route])) as endpoint.url:
+        yield endpoint
 
 
 def basic(user: str, password: str) -> str:
@@ -119,8 +117,8 @@ def test_nobody_is_told_without_a_key() -> None:
     assert services(variables(langfuse_public_key="k")) == []
 
 
-async def test_openpipe_gets_each_call_as_a_report(url: str, endpoint: Endpoint) -> None:
-    settings = variables(openpipe_api_key="opk-secret", openpipe_base_url=f"{url}/api/v1")
+async def test_openpipe_gets_each_call_as_a_report(endpoint: Endpoint) -> None:
+    settings = variables(openpipe_api_key="opk-secret", openpipe_base_url=f"{endpoint.url}/api/v1")
     await told(settings, SEEN)
     assert [path for path, _, _ in endpoint.got] == ["/api/v1/report"] * 2
     (_, headers, first), (_, _, last) = endpoint.got
@@ -144,9 +142,9 @@ async def test_openpipe_gets_each_call_as_a_report(url: str, endpoint: Endpoint)
     assert first["metadata"]["id"] != last["metadata"]["id"]
 
 
-async def test_langfuse_gets_a_trace_with_calls_and_scores(url: str, endpoint: Endpoint) -> None:
+async def test_langfuse_gets_a_trace_with_calls_and_scores(endpoint: Endpoint) -> None:
     settings = variables(
-        langfuse_public_key="pk-lf", langfuse_secret_key="sk-lf", LANGFUSE_HOST=url
+        langfuse_public_key="pk-lf", langfuse_secret_key="sk-lf", LANGFUSE_HOST=endpoint.url
     )
     await told(settings, SEEN)
     (path, headers, sent), *scores = endpoint.got
@@ -184,9 +182,9 @@ def attributes(span: dict[str, Any]) -> dict[str, Any]:
     return {each["key"]: each["value"].get("stringValue") for each in span["attributes"]}
 
 
-async def test_weave_gets_the_rollout_with_its_calls_within(url: str, endpoint: Endpoint) -> None:
+async def test_weave_gets_the_rollout_with_its_calls_within(endpoint: Endpoint) -> None:
     settings = variables(
-        wandb_api_key="wb-key", weave_project="team/precis", WF_TRACE_SERVER_URL=url
+        wandb_api_key="wb-key", weave_project="team/precis", WF_TRACE_SERVER_URL=endpoint.url
     )
     await told(settings, SEEN)
     ((path, headers, sent),) = endpoint.got
@@ -224,10 +222,10 @@ def test_wandb_s_table_has_whole_conversations_and_the_beginning_of_a_scenario()
 
 
 async def test_a_service_that_refuses_is_told_of_once_and_stops_nothing(
-    url: str, endpoint: Endpoint, caplog: pytest.LogCaptureFixture
+    endpoint: Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     endpoint.answer = endpoint.fail
-    settings = variables(openpipe_api_key="opk-secret", openpipe_base_url=url)
+    settings = variables(openpipe_api_key="opk-secret", openpipe_base_url=endpoint.url)
     with caplog.at_level(logging.WARNING, "precis.observe"):
         await told(settings, *[SEEN] * 120)
     first, last = (record.getMessage() for record in caplog.records)
@@ -251,9 +249,9 @@ async def test_an_address_or_a_key_that_is_not_valid_gets_a_sentence(
     assert "OpenPipe did not receive 1 of 1 rollouts" in caplog.text
 
 
-async def test_half_a_character_stops_no_service(url: str, endpoint: Endpoint) -> None:
+async def test_half_a_character_stops_no_service(endpoint: Endpoint) -> None:
     keys = dict.fromkeys(("openpipe_api_key", "langfuse_public_key", "langfuse_secret_key"), "k")
-    settings = variables(**keys, openpipe_base_url=url, LANGFUSE_HOST=url)
+    settings = variables(**keys, openpipe_base_url=endpoint.url, LANGFUSE_HOST=endpoint.url)
     half = replace(SEEN.calls[0], choice={"message": {"role": "assistant", "content": "\ud83d"}})
     await told(settings, replace(SEEN, calls=(half,)), SEEN)
     paths = [path for path, _, _ in endpoint.got]
@@ -262,12 +260,12 @@ async def test_half_a_character_stops_no_service(url: str, endpoint: Endpoint) -
 
 
 async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
-    url: str, endpoint: Endpoint, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    endpoint: Endpoint, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sender, "_QUEUE_MAX", 10)
     monkeypatch.setattr(sender, "_DEADLINE_S", 3600.0)
     endpoint.answer = endpoint.hang
-    settings = variables(openpipe_api_key="k", openpipe_base_url=url)
+    settings = variables(openpipe_api_key="k", openpipe_base_url=endpoint.url)
     observers = Observers([sender.Sender(services(settings)[0])])
     observers.rollouts([SEEN] * 200)
     await asyncio.to_thread(observers.close, 0.2)
@@ -331,14 +329,14 @@ def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
 
 
 async def test_the_warnings_of_a_service_come_from_within_the_run(
-    url: str, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run: ContextVar[str] = ContextVar("run", default="none")
     run.set("this")
     warned_in: list[str] = []
     monkeypatch.setattr(sender.logger, "warning", lambda *_: warned_in.append(run.get()))
     endpoint.answer = endpoint.fail
-    await told(variables(openpipe_api_key="opk-secret", openpipe_base_url=url), SEEN)
+    await told(variables(openpipe_api_key="opk-secret", openpipe_base_url=endpoint.url), SEEN)
     assert warned_in == ["this"] * 2
 
 
