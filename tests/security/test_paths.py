@@ -179,9 +179,7 @@ def test_a_folder_that_is_no_steps_is_named(store: FolderStore, name: str) -> No
 
 @pytest.mark.parametrize("number", ["NaN", "1e400", "1e300"])
 @pytest.mark.parametrize("where", ["machine_usd", "commit_s", "words"])
-def test_a_step_whose_numbers_are_none_is_a_sentence(
-    store: FolderStore, where: str, number: str
-) -> None:
+def test_a_number_that_is_none_is_a_sentence(store: FolderStore, where: str, number: str) -> None:
     known = json.loads((store.root / ledger_key("m")).read_text())
     known["steps"][0][where] = "HERE"
     store.put(ledger_key("m"), json.dumps(known).replace('"HERE"', number).encode())

@@ -223,9 +223,7 @@ def letters(text: str) -> str:
 
 
 @given(key=keys, mask=masks, first=shown, last=shown)
-def test_no_end_of_a_key_is_seen_that_is_masked_or_told_of_in_words(
-    key: str, mask: str, first: int, last: int
-) -> None:
+def test_no_end_of_a_masked_key_is_seen(key: str, mask: str, first: int, last: int) -> None:
     for masked in (key[:first] + mask + key[-last:], key[:first] + mask, mask + key[-last:]):
         for around in ("Key {} is not known.", "({})", '"{}"', "at {}\n"):
             cleaned = Redactor(key).clean_text(around.format(masked))

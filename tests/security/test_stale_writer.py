@@ -134,9 +134,7 @@ REQUESTS = 10
 
 
 @pytest.mark.parametrize("stops", range(REQUESTS))
-def test_wherever_a_stale_writer_stops_the_new_owners_checkpoint_stays(
-    store: FolderStore, tmp_path: Path, stops: int
-) -> None:
+def test_a_stale_writer_harms_no_checkpoint(store: FolderStore, tmp_path: Path, stops: int) -> None:
     ours, theirs = weights(tmp_path, b"ours"), weights(tmp_path, b"stale")
     for stops_too in range(REQUESTS):
         root = tmp_path / f"store-{stops_too}"

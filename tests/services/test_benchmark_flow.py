@@ -165,9 +165,7 @@ async def test_killed_and_run_again_it_pays_for_nothing_twice_and_says_who_becam
 
 
 @pytest.mark.long
-async def test_a_trainer_that_is_lost_in_a_benchmark_is_brought_up_again(
-    precis: Precis, url: str, tmp_path: Path
-) -> None:
+async def test_a_lost_trainer_is_brought_up_again(precis: Precis, url: str, tmp_path: Path) -> None:
     store = tmp_path / "store"
     opened = open_store(str(store))
     settings = config(url, store, model="served", judge={"provider": "lexical"})

@@ -44,9 +44,7 @@ class SwitchedJudge:
         await (refusal if self.refuses else self._judge)(scope, receive, send)
 
 
-async def test_a_run_is_started_from_the_form_watched_failed_retried_and_read(
-    deployed: Precis, tmp_path: Path
-) -> None:
+async def test_a_run_is_started_watched_failed_retried(deployed: Precis, tmp_path: Path) -> None:
     ui = deployed.api.removesuffix("/api")
     judge = SwitchedJudge()
     async with FaultyServer(judge) as url, chromium_page() as page:

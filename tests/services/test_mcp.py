@@ -194,9 +194,7 @@ async def test_bad_calls_are_answered_and_a_hanging_tool_ends(tmp_path: Path) ->
         ("http://me:secret@127.0.0.1:9/mcp", r".* `http://…@127\.0\.0\.1:9/mcp` can't be used: .+"),
     ],
 )
-async def test_a_server_that_can_t_be_started_is_one_sentence(
-    program: list[str] | str, problem: str
-) -> None:
+async def test_a_server_that_can_t_start_is_told(program: list[str] | str, problem: str) -> None:
     patience = 2 if problem.endswith("in time\\.") else patience_s()
     environment = example("mcp_agent.py", SERVER=program, START_S=patience)
     (said,) = await environment.checks()

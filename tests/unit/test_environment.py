@@ -81,9 +81,7 @@ def test_a_mistake_in_the_file_of_variables_is_said_in_a_sentence(
     assert done.exit_code == code and said in done.output, done.output
 
 
-def test_a_home_below_the_users_is_found_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_home_below_the_users_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PRECIS_HOME", "~/precis")
     assert private_home() == tmp_path / "precis"

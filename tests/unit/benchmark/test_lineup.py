@@ -95,9 +95,7 @@ def test_every_nth_checkpoint_takes_part_beside_the_first_and_the_last(
         (False, None, "2 held out"),
     ],
 )
-def test_the_report_says_how_many_of_its_documents_were_trained_on(
-    own: bool, seen: int | None, said: str
-) -> None:
+def test_the_report_says_how_many_were_trained_on(own: bool, seen: int | None, said: str) -> None:
     given = {"test_documents": {"source": "own.csv"}} if own else {}
     run: Any = SimpleNamespace(
         name="m",

@@ -122,9 +122,7 @@ async def test_held_out_scenarios_like_those_to_train_on_are_counted(tmp_path: P
     assert row.detail.endswith("100 held out"), "their ids are all that they have"
 
 
-async def test_a_benchmark_of_no_model_lacks_the_model_and_its_hosted_contenders_their_key() -> (
-    None
-):
+async def test_a_benchmark_lacks_its_model_and_its_contenders_their_key() -> None:
     rows = await run_checks(checks_of(*read_settings("benchmark/nightly", ['hosted=["gpt-4o"]'])))
     lacking = {row.name: row.detail for row in rows if not row.ok}
     assert lacking.keys() == {"model", "contenders"}
@@ -255,9 +253,7 @@ async def test_a_managed_job_is_not_to_report_to_the_loopback() -> None:
         await reach()
 
 
-def test_a_deployment_may_have_no_parameters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deployment_may_lack_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = {"name": "bare", "entrypoint": "flows/train.py:train"}
     empty = {**bare, "name": "empty", "parameters": None}
     (tmp_path / "prefect.yaml").write_text(yaml.safe_dump({"deployments": [bare, empty]}))

@@ -161,9 +161,7 @@ class Interruption:
 
 
 @pytest.mark.parametrize("module", ["precis.commands.main", "cli.commands"])
-def test_ctrl_c_while_the_command_is_loaded_is_no_traceback(
-    module: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_early_ctrl_c_is_no_traceback(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setattr(sys, "meta_path", [Interruption(module), *sys.meta_path])
     monkeypatch.setattr(sys, "argv", ["precis", "stop"])

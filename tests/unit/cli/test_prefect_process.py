@@ -37,9 +37,7 @@ with (prefect_process.home() / "server.pid").open("w") as pid:
 """
 
 
-def test_a_stop_does_not_wait_for_ever_for_a_command_that_starts_one(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_waits_for_no_starting_command(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefect_process, "_LOCK_PATIENCE_S", 0.2)
     (home / "prefect").mkdir(parents=True)
     said = f"prefect/lock is held by process {os.getpid()} on "
@@ -154,9 +152,7 @@ async def test_a_server_that_ends_at_once_is_not_retried(monkeypatch: pytest.Mon
         ("prefect.toml", None),
     ],
 )
-def test_settings_of_prefect_that_can_not_be_read_are_named(
-    file: str, written: str | None, unset: Path
-) -> None:
+def test_bad_settings_of_prefect_are_named(file: str, written: str | None, unset: Path) -> None:
     if written is None:
         (unset / file).mkdir()
     else:
@@ -183,9 +179,7 @@ def test_a_server_is_found_as_prefect_finds_it_with_its_own_secrets(unset: Path)
 @pytest.mark.parametrize(
     "variable", ["PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING", "PREFECT_API_KEY"]
 )
-def test_a_password_that_prefect_fails_on_is_refused_in_a_sentence(
-    variable: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_password_gets_a_sentence(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its server answers each request with such a one by an error of its own."""
     monkeypatch.setenv(variable, "ana:señor-secreto")
     with pytest.raises(ConfigError, match=f"{variable} has a character that is not in ASCII"):

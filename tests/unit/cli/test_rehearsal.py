@@ -105,9 +105,7 @@ def test_other_environments_are_given_by_settings(given: str, model: str, settin
     assert config.trainer.kind == "tool_calls"
 
 
-def test_it_takes_the_settings_of_a_deployment_but_those_of_summaries(
-    file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_takes_a_deployments_settings(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRECIS_STORE", "s3://bucket")
     given = {"steps": 7, "trainer": {"learning_rate": 1e-4}}
     config = agent_config(file, given, "train/h100")

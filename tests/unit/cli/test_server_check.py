@@ -108,9 +108,7 @@ async def test_a_server_that_answers_gets_our_password(monkeypatch: pytest.Monke
             await check_server(api)
 
 
-async def test_cloud_gets_our_key_and_not_the_password_of_servers_that_we_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_cloud_gets_our_key_and_not_our_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "ana:secret")
     assert "precis up" in await prefect_server.check(), "no server is no problem"
     with cloud() as (workspace, shown):

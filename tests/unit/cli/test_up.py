@@ -41,17 +41,13 @@ def test_prefect_s_last_words_come_after_the_end_and_go_to_the_log(tmp_path: Pat
 
 
 @pytest.mark.parametrize("password", ["", "precis", "ana:short", ":choose-a-long-one"])
-def test_a_server_is_not_shared_without_a_password(
-    password: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sharing_a_server_needs_a_password(password: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", password)
     with pytest.raises(ConfigError, match="set PREFECT_SERVER_API_AUTH_STRING to `user:password`"):
         up.demand_password()
 
 
-def test_the_command_that_shows_the_password_works_in_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_shows_the_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "my files"))
     (tmp_path / "my files" / "prefect").mkdir(parents=True)
     (tmp_path / "my files" / "prefect" / "password").write_text("precis:secret")
@@ -71,9 +67,7 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unset")
-def test_a_home_that_cannot_be_made_is_said_in_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_impossible_home_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("PRECIS_HOME", f"{tmp_path}/file/home")
     said = f"Can't make the folder {tmp_path}/file/home .* Let PRECIS_HOME name a folder that this"
@@ -163,9 +157,7 @@ def test_another_terminal_is_told_to_ask_no_proxy_either(
 
 @pytest.mark.usefixtures("unset")
 @pytest.mark.parametrize("proxy", ["socks5://me:secret@127.0.0.1:1", "socks://127.0.0.1:1/"])
-def test_a_proxy_that_no_client_can_use_is_said_in_a_sentence(
-    proxy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proxy_that_can_t_be_used_is_told(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second is how a desktop may write it."""
     monkeypatch.setenv("ALL_PROXY", proxy)
     with pytest.raises(ConfigError, match="A proxy of this shell can't be used: ") as raised:

@@ -326,9 +326,7 @@ async def test_a_job_is_found_by_its_whole_name(monkeypatch: pytest.MonkeyPatch)
         await jobs.find("precis-a")
 
 
-async def test_a_queue_that_can_not_be_read_is_no_empty_one_unless_there_is_no_controller(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_queue_that_can_t_be_read_is_no_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
     client = use(monkeypatch, "precis-a")
     client.fails = ClusterNotUpError("The jobs controller is not up.")
     assert await jobs.find("precis-a") is None

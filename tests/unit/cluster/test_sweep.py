@@ -243,9 +243,7 @@ async def test_a_launch_whose_answer_is_lost_is_taken_back_before_another_try(
     assert slow.taken_back == (["a launch"] if takes_back else [])
 
 
-async def test_a_request_that_is_still_being_sent_when_it_is_given_up_is_taken_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_request_given_up_while_sent_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a machine would come up for a run that was cancelled meanwhile."""
     given_up = threading.Event()
     slow = Slow()
@@ -261,9 +259,7 @@ async def test_a_request_that_is_still_being_sent_when_it_is_given_up_is_taken_b
     await until(lambda: slow.taken_back == ["a request"], "its cancellation")
 
 
-async def test_a_machine_goes_down_also_where_nobody_waits_for_it_any_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_machine_goes_down_though_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would be paid for until its autostop."""
     slow = Slow()
     use(slow, monkeypatch)

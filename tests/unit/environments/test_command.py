@@ -143,9 +143,7 @@ def test_it_may_lie_in_the_user_s_home_and_is_told_apart_by_its_content(
         ('{"id": 1, "split": "test"}', "neither 'train' nor 'validation'"),
     ],
 )
-def test_scenarios_that_can_t_be_used_get_a_sentence(
-    tmp_path: Path, lines: str, complaint: str
-) -> None:
+def test_bad_scenarios_get_a_sentence(tmp_path: Path, lines: str, complaint: str) -> None:
     file = tmp_path / "scenarios.jsonl"
     file.write_text(lines)
     with pytest.raises(ConfigError, match=complaint):

@@ -124,9 +124,7 @@ def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:
         ([row(id=f"lamp-{n}") for n in range(8)], "leaves no scenario for the steps"),
     ],
 )
-def test_a_file_that_can_not_be_used_says_why(
-    rows: list[Any], complaint: str, tmp_path: Path
-) -> None:
+def test_a_file_of_no_use_says_why(rows: list[Any], complaint: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         prepared(tmp_path, *rows)
     assert complaint in str(refused.value)

@@ -156,9 +156,7 @@ def test_a_perfect_opponent_never_loses() -> None:
         ("summaries", "tool_calls", "writes no text"),
     ],
 )
-def test_an_embedded_policy_is_refused_where_it_can_do_nothing(
-    environment: str, trainer: str, problem: str
-) -> None:
+def test_a_policy_without_a_use_is_refused(environment: str, trainer: str, problem: str) -> None:
     given = {"environment": environment, "trainer": {"kind": trainer}}
     with pytest.raises(ValueError, match=problem):
         TrainConfig.model_validate(given)

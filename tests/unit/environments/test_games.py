@@ -118,9 +118,7 @@ async def test_a_team_that_finds_all_its_words_wins_together_and_its_guesser_see
 
 
 @pytest.mark.parametrize(("owner", "rounds", "turns"), [("assassin", 1, 2), ("theirs", 4, 8)])
-async def test_the_assassin_ends_the_game_and_so_do_the_other_team_s_words(
-    owner: str, rounds: int, turns: int
-) -> None:
+async def test_the_assassin_or_others_words_end_a_game(owner: str, rounds: int, turns: int) -> None:
     score = score_of(await play_one(owner))
     assert (score.reward, score.success) == (0.0, False)
     assert score.metrics["assassin"] == (owner == "assassin")

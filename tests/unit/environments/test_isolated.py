@@ -92,9 +92,7 @@ def test_what_is_printed_is_no_answer(evaluating: IsolatedModule) -> None:
         ("' ' * 10**11", 60.0, "MemoryError"),
     ],
 )
-def test_a_call_without_an_end_or_a_limit_costs_itself(
-    code: str, call_s: float, problem: str
-) -> None:
+def test_an_endless_or_boundless_call_costs_itself(code: str, call_s: float, problem: str) -> None:
     module = IsolatedModule("builtins", call_s)
     with pytest.raises(IsolatedError, match=problem):
         module.call_now("eval", code)

@@ -76,9 +76,7 @@ async def rank(group): return [group[0], replace(group[1], score=Score(float("na
         ("def baselines(): raise RolloutError('It is out.')", "^It is out"),
     ],
 )
-async def test_what_an_optional_function_does_wrong_ends_the_step_with_a_sentence(
-    tmp_path: Path, text: str, said: str
-) -> None:
+async def test_a_bad_optional_function_ends_the_step(tmp_path: Path, text: str, said: str) -> None:
     text = f"{AGENT}\nfrom precis.errors import RolloutError\n{text}"
     environment = load_python(write(tmp_path, text))
     with pytest.raises(RolloutError, match=said):
@@ -275,9 +273,7 @@ EXPLAINED = "^RuntimeError: Each rollout has its own event loop"
         ("raise KeyboardInterrupt", r"It raised KeyboardInterrupt\. \(.*agent.py, line \d+\)"),
     ],
 )
-async def test_a_client_of_another_event_loop_and_an_interrupt_are_explained(
-    tmp_path: Path, statement: str, said: str
-) -> None:
+async def test_a_foreign_event_loop_is_explained(tmp_path: Path, statement: str, said: str) -> None:
     text = AGENT + ACROSS_LOOPS.replace("STATEMENT", statement)
     _, played = await play(load_python(write(tmp_path, text)), games=2)
     assert isinstance(played.score, Unscored) and played.score.cause == "agent_failed"
@@ -313,9 +309,7 @@ async def test_a_client_of_another_event_loop_and_an_interrupt_are_explained(
         (f"from tools import SIDES\n{AGENT}", r"^agent\.py imports 'tools' of its folder, and Pré"),
     ],
 )
-def test_a_file_that_can_t_be_used_gets_a_sentence(
-    tmp_path: Path, text: str, complaint: str
-) -> None:
+def test_a_file_of_no_use_gets_a_sentence(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "tools.py").write_text("SIDES = ['left', 'right']")  # as a package of ours is named
     with pytest.raises(ConfigError, match=complaint):
         load_python(write(tmp_path, text))

@@ -577,9 +577,7 @@ async def test_a_request_that_is_none_is_refused_in_a_sentence(body: str, proble
     assert (await play(act)).score == Score(1.0)
 
 
-async def test_an_agent_killed_in_a_call_leaves_no_traceback(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_killed_agent_s_call_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[object] = []
     monkeypatch.setattr(logging.getLogger("uvicorn.error"), "handle", said.append)
 

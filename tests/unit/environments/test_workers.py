@@ -67,9 +67,7 @@ def test_the_files_that_it_needs_are_sent(listed: str, tmp_path: Path) -> None:
     assert names == needed
 
 
-def test_a_parse_that_another_thread_broke_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_parse_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "agent.py").write_text("import beside")
     (tmp_path / "beside.py").touch()
     parse = Mock(wraps=ast.parse, side_effect=[SystemError("depth mismatch"), DEFAULT, DEFAULT])
@@ -208,9 +206,7 @@ async def test_opened_workers_close_if_another_fails(monkeypatch: pytest.MonkeyP
     assert ray.asked == ["init", "stop", "stop", "shutdown"]
 
 
-async def test_a_lost_cluster_is_left_though_no_worker_can_be_asked_to_stop(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_lost_cluster_is_left_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     ray, workers = workers_on(monkeypatch, None)
     await workers.open()
     ray.is_lost = True

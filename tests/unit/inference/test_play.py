@@ -154,9 +154,7 @@ def test_a_served_policy_of_an_agent_summarizes_nothing(store: FolderStore, tmp_
     assert '"environment": "python"' in (tmp_path / "given" / "prompt.json").read_text()
 
 
-def test_an_agent_that_needs_nothing_of_the_pipeline_is_played_from_the_wheel_alone(
-    tmp_path: Path,
-) -> None:
+def test_an_agent_without_the_pipeline_is_played_from_the_wheel_alone(tmp_path: Path) -> None:
     file = tmp_path / "by_url.py"
     file.write_text(BY_URL)
     store = FolderStore(tmp_path / "store")

@@ -99,9 +99,7 @@ async def test_a_silence_that_goes_on_is_said_again_with_the_pause_that_the_serv
         assert silences() == []
 
 
-async def test_who_waits_for_a_turn_at_a_server_that_answers_nobody_gives_up_with_the_others() -> (
-    None
-):
+async def test_who_waits_for_a_turn_at_a_silent_server_gives_up_with_the_others() -> None:
     """A daily quota is used up: each request would wait for its turn to be told so."""
     server = Server(Retry_After="0.1")
     settings = OwnServer(without_quota(1), 5.0, tries_max=1000, backoff_s=0.01)
@@ -191,9 +189,7 @@ async def test_litellm_states_the_cost_of_a_reply_in_a_header(stated: str, usd: 
         assert await spent(url) == Spend(1, 0, 1500, 500, usd)
 
 
-async def test_parameters_that_a_model_lacks_are_left_out_or_renamed_as_openai_s_reasoners_want_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_parameters_that_a_model_lacks_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     taken = []
 
     async def reasoner(scope: Any, receive: Any, send: Any) -> None:
@@ -229,9 +225,7 @@ async def spent(url: str) -> Spend:
         return client.spend
 
 
-async def test_a_proxy_that_no_client_can_use_is_said_in_a_sentence(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_proxy_that_can_t_be_used_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     async with client_of("http://models.test/v1") as client:
         with pytest.raises(ConfigError, match="A proxy of this shell can't be used: "):

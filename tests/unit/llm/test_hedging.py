@@ -148,9 +148,7 @@ async def test_a_hedge_never_goes_over_a_limit_nor_waits_for_it() -> None:
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=60), st.sampled_from([0.5, 0.8, 0.9]))
-def test_of_requests_that_start_together_no_more_than_the_rest_are_ever_late(
-    times: list[float], quantile: float
-) -> None:
+def test_of_many_at_once_only_the_rest_are_ever_late(times: list[float], quantile: float) -> None:
     tail, late = LatencyWindow(quantile), set()
     running = [tail.under_way(0.0) for _ in times]
     for each in running:

@@ -91,9 +91,7 @@ def by_hand(
 
 
 @pytest.mark.parametrize("file_format", ["adapter", "merged"])
-def test_what_a_checkpoint_holds_besides_is_given_to_nobody(
-    file_format: str, base: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_gives_only_its_own_away(file_format: str, base: Path, tmp_path: Path) -> None:
     """Programs and pickles, which whoever may write the store may have put there."""
     store = FolderStore(tmp_path / "store")
     adapter = tmp_path / "adapter"

@@ -201,9 +201,7 @@ def test_vllm_is_started_found_by_summarize_and_ended(
     assert not list((home / "servers").iterdir())
 
 
-def test_vllm_is_not_started_where_somebody_listens(
-    store: FolderStore, vllm: Path, tmp_path: Path
-) -> None:
+def test_vllm_starts_at_no_port_in_use(store: FolderStore, vllm: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = serve("mine", "--run", "--port", port, store=store, code=1)

@@ -67,9 +67,7 @@ _NO_CACHE = "ValueError: No available memory for the cache blocks. Try increasin
         (_FULL, "", f"{_FULL}. ", "Free some space on the trainer's disk and start it again."),
     ],
 )
-def test_memory_that_lacks_says_how_much_there_is_and_what_to_change(
-    error: str, log: str, free: str, setting: str
-) -> None:
+def test_lacking_memory_says_what_to_change(error: str, log: str, free: str, setting: str) -> None:
     cause = cause_of(error, log)
     assert free in cause and setting in cause
 

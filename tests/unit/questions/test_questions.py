@@ -121,9 +121,7 @@ def made_in(folder: Path) -> list[Document]:
     return read_documents(DocumentsConfig(source=str(folder.parent / "corpus.parquet")))
 
 
-def test_a_corpus_is_made_of_what_the_judge_answers_from_the_documents_that_can_be_read(
-    writer: tuple[Writer, str], folder: Path
-) -> None:
+def test_a_corpus_holds_what_the_judge_answers(writer: tuple[Writer, str], folder: Path) -> None:
     model, url = writer
     (folder / "deep.html").write_text("<div>" * 50_000)
     (folder / "broken.pdf").write_bytes(b"no PDF")
@@ -146,9 +144,7 @@ def test_a_corpus_is_made_of_what_the_judge_answers_from_the_documents_that_can_
     assert len(model.asked) == 6
 
 
-def test_nothing_is_paid_for_twice_and_nothing_unasked(
-    writer: tuple[Writer, str], folder: Path
-) -> None:
+def test_nothing_is_paid_for_twice_or_unasked(writer: tuple[Writer, str], folder: Path) -> None:
     model, url = writer
     kept = folder.parent / "corpus.parquet.paid"
     kept.write_text("in the way")
@@ -184,9 +180,7 @@ def test_another_judge_that_costs_is_not_asked_unasked(
         assert "6 of 6 documents are paid for" in make(folder, url, *other)
 
 
-def test_a_document_that_fails_or_is_refused_is_tried_again_alone(
-    writer: tuple[Writer, str], folder: Path
-) -> None:
+def test_a_document_that_fails_is_tried_again(writer: tuple[Writer, str], folder: Path) -> None:
     """The writer refuses one that is longer than the model's context, say."""
     model, url = writer
     model.faults = ["500", "not JSON", '{"questions": []}', "400", "429"]

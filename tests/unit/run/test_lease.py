@@ -139,9 +139,7 @@ async def test_a_lease_is_renewed_and_outlives_a_store_that_was_down(store: Fold
 @pytest.mark.parametrize(
     "gone", [{"pid": 2**30}, {"process_started": "1"}], ids=["no process", "another's pid"]
 )
-async def test_a_dead_process_of_this_machine_holds_nothing(
-    store: FolderStore, gone: dict[str, Any]
-) -> None:
+async def test_a_dead_process_here_holds_nothing(store: FolderStore, gone: dict[str, Any]) -> None:
     killed = this_process("killed", datetime.now(UTC), timedelta(minutes=1))
     left = killed.model_copy(update=gone)
     store.put(lease_key("m"), left.model_dump_json().encode())

@@ -135,9 +135,7 @@ def test_a_restart_asks_before_it_deletes(
     assert committed_steps(store, "m") == [0, 1]
 
 
-def test_an_export_can_be_read_without_precis_and_has_only_what_was_committed(
-    store: FolderStore, tmp_path: Path
-) -> None:
+def test_an_export_has_what_is_committed_for_any_reader(store: FolderStore, tmp_path: Path) -> None:
     put_trajectories(store, "m", "train", 3, ROLLOUTS, "m")
     put_trajectories(store, "m", "validation", 3, ROLLOUTS, "m")
     put_trajectories(store, "m", "validation", 4, ROLLOUTS, "m")

@@ -72,9 +72,7 @@ def played(**more: Any) -> dict[str, Any]:
         (played(), played(opponent=TEACHER)),
     ],
 )
-def test_what_decides_the_result_is_part_of_what_a_run_is(
-    given: dict[str, Any], other: dict[str, Any]
-) -> None:
+def test_what_decides_is_part_of_a_run(given: dict[str, Any], other: dict[str, Any]) -> None:
     assert identity(**given) != identity(**other)
 
 
@@ -92,9 +90,7 @@ AGENT = {"kind": "python", "file": "a.py"}
         ({"environment": AGENT}, {"environment": {**AGENT, "workers": {"count": 8}}}),
     ],
 )
-def test_where_and_how_fast_it_is_made_is_no_part_of_what_a_run_is(
-    given: dict[str, Any], other: dict[str, Any]
-) -> None:
+def test_where_and_how_fast_is_no_part_of_it(given: dict[str, Any], other: dict[str, Any]) -> None:
     assert identity(**given) == identity(**other)
 
 

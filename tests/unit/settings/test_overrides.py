@@ -33,9 +33,7 @@ BASE: dict[str, Any] = {
         ({"from_checkpoint": None}, "from_checkpoint", None),
     ],
 )
-def test_what_is_given_goes_before_what_was_there(
-    over: dict[str, Any], where: str, there: Any
-) -> None:
+def test_what_is_given_goes_first(over: dict[str, Any], where: str, there: Any) -> None:
     laid = overlay(TrainConfig, BASE, over)
     assert laid[where] == there
     assert {name: laid[name] for name in BASE if name != where} == {

@@ -32,9 +32,7 @@ from tests.support.results import rows
 
 
 @pytest.mark.parametrize(("documents", "ease"), [(32, (2, 2)), (32, (8, 1)), (91, (1, 6))])
-def test_the_interval_holds_the_truth_in_95_of_100_experiments(
-    documents: int, ease: tuple[float, float]
-) -> None:
+def test_the_interval_holds_in_95_of_100_cases(documents: int, ease: tuple[float, float]) -> None:
     truth = ease[0] / sum(ease)  # the mean of the Beta distribution of the documents' ease
     covered = too_high = 0
     for seed in range(1000):

@@ -77,9 +77,7 @@ async def test_a_run_is_dropped_only_where_no_job_may_execute_it(
     assert prefect.cancelled == dropped
 
 
-async def test_a_job_without_a_possible_machine_is_not_launched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_job_that_no_machine_takes_is_not_launched(monkeypatch: pytest.MonkeyPatch) -> None:
     """SkyPilot's queue takes it, where it fails, and its flow run would stay Pending."""
 
     async def refuse(_: Any) -> None:

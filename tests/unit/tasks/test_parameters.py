@@ -105,9 +105,7 @@ async def test_settings_that_do_not_fit_get_one_sentence() -> None:
         await called(rollouts={"rollouts_per_group": 2})
 
 
-async def test_a_default_that_is_deployed_while_a_run_waits_is_not_that_run_s(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_waiting_run_keeps_its_own_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     async def read(_: object) -> Any:
         documents = {"train_size": 20, "val_size": 9}
         return SimpleNamespace(parameters={"steps": 9, "documents": documents, "seed": 7})

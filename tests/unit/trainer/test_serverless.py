@@ -112,9 +112,7 @@ async def run(wandb: Wandb, tmp_path: Path) -> AsyncIterator[Trained]:
         await model._openai_client.close()
 
 
-async def test_a_step_is_trained_at_wandb_and_committed(
-    wandb: Wandb, run: Trained, tmp_path: Path
-) -> None:
+async def test_a_step_of_wandb_is_committed(wandb: Wandb, run: Trained, tmp_path: Path) -> None:
     await run.begin()
     answer = await run.model.openai_client().chat.completions.create(
         model=run.model.get_inference_name(0), messages=[{"role": "user", "content": "summarize"}]

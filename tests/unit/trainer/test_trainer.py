@@ -155,9 +155,7 @@ async def test_a_repeated_step_gets_its_old_result(run: Trained, backend: Counti
     assert backend.trained == 1
 
 
-async def test_a_training_whose_result_found_no_room_on_the_disk_is_not_repeated(
-    run: Trained, backend: CountingBackend
-) -> None:
+async def test_a_full_disk_repeats_no_training(run: Trained, backend: CountingBackend) -> None:
     def fail(journal: Journal, step: int, _: object) -> None:
         (journal.checkpoint(step + 1) / "metrics.json").write_text('{"loss/train": 0.5}')
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -195,9 +193,7 @@ async def test_arts_deletion_reaches_the_backend(run: Trained, backend: Counting
     assert backend.kept == [3]
 
 
-async def test_of_two_requests_at_once_for_one_step_one_trains_and_goes_on_without_its_client(
-    run: Trained, backend: CountingBackend
-) -> None:
+async def test_of_two_for_one_step_one_trains(run: Trained, backend: CountingBackend) -> None:
     backend.may_train.clear()
     left = asyncio.create_task(run.train(0, 1))
     await until(lambda: backend.begun, "the training")

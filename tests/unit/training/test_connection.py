@@ -258,9 +258,7 @@ async def test_a_trainer_that_is_lost_while_it_comes_up_is_given_up_after_so_man
     assert len(caplog.messages) == 2
 
 
-async def test_a_rented_machine_is_held_while_a_benchmark_of_its_own_is_at_work_there(
-    tmp_path: Path, taken_down: list[str]
-) -> None:
+async def test_a_benchmarks_machine_is_held_by_it(tmp_path: Path, taken_down: list[str]) -> None:
     """Else a sweep would take it down, or the benchmark that of a run that trains."""
     place = Place()
     store = FolderStore(tmp_path / "store")

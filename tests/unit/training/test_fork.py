@@ -72,9 +72,7 @@ async def begin(store: FolderStore, wanted: FromCheckpoint | None, corpus: str =
     return run.ledger
 
 
-async def test_a_run_that_is_cut_off_while_it_begins_begins_with_the_same(
-    store: FolderStore, tmp_path: Path
-) -> None:
+async def test_a_run_cut_off_at_first_begins_the_same(store: FolderStore, tmp_path: Path) -> None:
     restore(store, "m", 0, newer := tmp_path / "newer")
     newest = FromCheckpoint(model="m")
     begun_with = []

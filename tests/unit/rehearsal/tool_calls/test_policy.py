@@ -60,9 +60,7 @@ def test_schemas_of_any_tool_are_read_and_what_is_not_required_may_be_absent() -
         (user("Go."), ["say"], "not as OpenAI's API has them"),
     ],
 )
-def test_a_request_with_nothing_to_choose_from_is_refused(
-    messages: Any, tools: Any, complaint: str
-) -> None:
+def test_a_request_without_a_choice_is_refused(messages: Any, tools: Any, complaint: str) -> None:
     with pytest.raises(ApiError, match=complaint) as refused:
         list_options(messages, tools)
     assert refused.value.status == 400

@@ -57,9 +57,7 @@ def test_pruning_deletes_what_is_old_and_shrinks_the_file(path: Path) -> None:
         assert path.stat().st_size < before / 10
 
 
-def test_a_broken_cache_misses_and_says_so_once(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broken_cache_says_so_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path.parent.mkdir()
     path.write_bytes(b"this is no database " * 500)
     with caplog.at_level(logging.WARNING), ReplyCache(path) as cache:
