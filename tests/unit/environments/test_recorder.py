@@ -561,7 +561,7 @@ CALLED = '{"messages": [{"role": "assistant", "tool_calls": [%s]}]}'
         (f'{{{ASKED}, "tools": [{{"function": {{}}}}]}}', "tools.0.function.name: "),
         (f'{{{ASKED}, "tools": [{{"type": "custom"}}]}}', "tools.0.type: "),
         (
-            f'{{{ASKED}, "tools": [{{"function": {{"name": "a", "parameters": 1}}}}]}}',
+            f'{{{ASKED}, "tools": [{{"function": {{"name": "a", "parameters": []}}}}]}}',
             "parameters: ",
         ),
     ],

@@ -59,14 +59,8 @@ WEIGHTS = (8,) * validations.DOCUMENTS
     [
         (ledger(0.3, 0.6), None),
         (ledger(0.3, None), None),
-        (
-            ledger(0.3, 0.3),
-            r".* nothing that shows: the held-out measure \(.+\) of 30.0%.* gain shows.$",
-        ),
-        (
-            differing(0.3, 0.6, scores=FOUR),
-            ".* 30.0% at step 0 and 5.* can't tell .* fewer than 5 ",
-        ),
+        (ledger(0.3, 0.3), r".* nothing that shows: the .* measure \(.+\) of 30.0%.* gain shows.$"),
+        (differing(0.3, 0.6, scores=FOUR), ".* 30.0% at step 0 and 5.* can't tell .* fewer than 5"),
         (differing(1.0, 0.6, scores=FOUR), "There was nothing to learn"),
         (without_scores(0.3, 0.6), None),
         (differing(0.3, 0.6, weights=WEIGHTS), None),

@@ -51,11 +51,7 @@ def answered(code: str) -> ClientError:
         (answered("ConditionalRequestConflict"), StoreConflict, ""),
         (answered("SlowDown"), StoreError, "keeps answering SlowDown"),
         (answered(""), StoreError, "no whole answer of S3 came"),
-        (
-            EndpointConnectionError(endpoint_url="http://a:1"),
-            StoreError,
-            "AWS_ENDPOINT_URL, AWS_REGION",
-        ),
+        (EndpointConnectionError(endpoint_url="http://a:1"), StoreError, "AWS_ENDPOINT_URL, AWS"),
         (ReadTimeoutError(endpoint_url="http://a:1"), StoreError, "no whole answer of S3 came"),
         (FlexibleChecksumError(error_msg="differs"), StoreError, "no whole answer of S3 came"),
         (CancelledError(), StoreError, "too slow"),

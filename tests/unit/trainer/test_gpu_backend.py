@@ -208,10 +208,7 @@ async def test_a_step_without_anything_to_learn_from_is_a_copy(backend: Any) -> 
 @pytest.mark.parametrize("imitates", [False, True])
 @pytest.mark.parametrize(
     ("reloads", "weights", "said"),
-    [
-        (False, b"trained", "serves nothing as m@1"),
-        (True, b"untrained", "left the adapter as it was"),
-    ],
+    [(False, b"trained", "serves nothing as m@1"), (True, b"untrained", "the adapter as it was")],
 )
 async def test_an_adapter_that_vllm_did_not_take_or_training_left_as_it_was_is_noticed(
     reloads: bool, weights: bytes, said: str, imitates: bool, backend: Any
