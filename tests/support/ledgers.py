@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from precis.records.ledger import Ledger, Metric, StepRecord, Validation, find_ledger
 from precis.records.spend import Spend
-from precis.records.warm_start import GroupVariance
+from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.store import Store
 
 EMPTY = Ledger(model="m", config="c", corpus="k")
@@ -19,7 +20,7 @@ def stored_ledger(store: Store) -> tuple[Ledger, str]:
     return found[0], found[1].version
 
 
-def record(step: int, reward: float = 0.5, usd: float = 0.25) -> StepRecord:
+def record(step: int, reward: float = 0.5, usd: float = 0.25, **changes: Any) -> StepRecord:
     return StepRecord(
         step=step,
         digest="d",
@@ -32,17 +33,18 @@ def record(step: int, reward: float = 0.5, usd: float = 0.25) -> StepRecord:
         trainer={"loss/train": 0.1},
         seconds={"gather": 1.0},
         judge=Spend(usd=usd),
-    )
+    ).model_copy(update=changes)
 
 
-def validation(
-    step: int, accuracy: float = 0.5, low: float = 0.4, high: float = 0.6, words: float = 300
-) -> Validation:
-    metrics = {
-        "accuracy": Metric(value=accuracy, low=low, high=high, is_share=True),
-        "words": Metric(value=words),
-    }
-    return measured(step, metrics)
+def warm_start(**changes: Any) -> WarmStartRecord:
+    made = WarmStartRecord(source="file", scenarios=4, demonstrations=4, left_out={}, reward=None)
+    return made.model_copy(update=changes)
+
+
+def validation(step: int, accuracy: float = 0.5, **changes: Any) -> Validation:
+    score = Metric(value=accuracy, low=0.4, high=0.6, is_share=True)
+    known = measured(step, {"accuracy": score, "words": Metric(value=300)})
+    return known.model_copy(update=changes)
 
 
 def measured(step: int, metrics: dict[str, Metric]) -> Validation:

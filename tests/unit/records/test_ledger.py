@@ -8,8 +8,7 @@ from pydantic import ValidationError
 from precis.records.ledger import Ledger, Validation
 from precis.records.metrics import metrics_frame
 from precis.records.spend import Spend
-from precis.records.warm_start import WarmStartRecord
-from tests.support.ledgers import EMPTY, record, validation, variance
+from tests.support.ledgers import EMPTY, record, validation, variance, warm_start
 
 share = st.floats(0, 1)
 
@@ -45,8 +44,8 @@ def test_rewinding_forgets_later_steps_and_no_money(rewards: list[float], back: 
     for step, reward in enumerate(rewards):
         usd = reward / 3
         judge = Spend(usd=0.25, unpriced=int(reward > 0.5))
-        taken = record(step, reward).model_copy(update={"judge": judge})
-        ledger = ledger.advance(taken).add_validation(validation(step + 1), usd)
+        ledger = ledger.advance(record(step, reward, judge=judge))
+        ledger = ledger.add_validation(validation(step + 1), usd)
     ledger = ledger.charge(0.1, pending_usd=0.1)
     step = min(back, len(rewards))
     rewound = ledger.rewind(step)
@@ -68,8 +67,8 @@ def validated(*gains: int) -> Ledger:
     newest = 0
     for step in range(5):
         newest = step if step in gains else newest
-        known = validation(step, 0.5 + 0.1 * (step == 2))
-        ledger = ledger.add_validation(known.model_copy(update={"last_gain": newest}))
+        known = validation(step, 0.6 if step == 2 else 0.5, last_gain=newest)
+        ledger = ledger.add_validation(known)
         if step < 4:
             ledger = ledger.advance(record(step))
     return ledger
@@ -89,15 +88,11 @@ def test_a_run_stops_when_patience_ends(gains: tuple[int, ...], patience: int, s
 
 def test_the_validation_of_a_warm_start_takes_no_patience() -> None:
     """One that gained nothing would end a run of patience 1 before its first step."""
-    made = WarmStartRecord(source="file", scenarios=4, demonstrations=4, left_out={}, reward=None)
-    ledger = EMPTY
-    ledger = ledger.advance(record(0).model_copy(update={"warm_start": made}))
+    ledger = EMPTY.advance(record(0, warm_start=warm_start()))
     for step in (0, 1):
-        known = validation(step).model_copy(update={"last_gain": 0})
-        ledger = ledger.add_validation(known)
+        ledger = ledger.add_validation(validation(step, last_gain=0))
     assert ledger.stop_early(1, steps=9).stopped_early is None
-    known = validation(2).model_copy(update={"last_gain": 0})
-    later = ledger.advance(record(1)).add_validation(known)
+    later = ledger.advance(record(1)).add_validation(validation(2, last_gain=0))
     assert later.stop_early(1, steps=9).stopped_early == 2
     assert later.stop_early(2, steps=9).stopped_early is None
 
@@ -130,9 +125,8 @@ def test_a_validation_has_what_it_is_measured_by() -> None:
 
 def test_a_run_is_a_row_for_each_adapter() -> None:
     ledger = EMPTY.add_validation(validation(0, 0.25))
-    changes = {"unscored": {"timeout": 2}, "machine_usd": 2.0}
-    first = record(0, reward=0.5).model_copy(update=changes)
-    ledger = ledger.advance(first).advance(record(1, reward=1)).add_validation(validation(2, 0.75))
+    ledger = ledger.advance(record(0, unscored={"timeout": 2}, machine_usd=2.0))
+    ledger = ledger.advance(record(1, reward=1)).add_validation(validation(2, 0.75))
     frame = metrics_frame(ledger)
     shown = frame.select("step", "reward", "unscored", "unscored/timeout", "val/accuracy")
     assert shown.rows() == [(0, 0.5, 2, 2, 0.25), (1, 1.0, 0, None, None), (2, *[None] * 3, 0.75)]
@@ -145,11 +139,8 @@ def test_a_run_is_a_row_for_each_adapter() -> None:
 
 
 def test_a_warm_start_has_columns_of_its_own() -> None:
-    made = WarmStartRecord(
-        source="best_of_n", scenarios=4, demonstrations=3, left_out={"not_scored": 1}, reward=0.5
-    )
-    ledger = EMPTY.add_variance(variance(0))
-    ledger = ledger.advance(record(0).model_copy(update={"warm_start": made})).advance(record(1))
+    made = warm_start(demonstrations=3, left_out={"not_scored": 1}, reward=0.5)
+    ledger = EMPTY.add_variance(variance(0)).advance(record(0, warm_start=made)).advance(record(1))
     frame = metrics_frame(ledger)
     assert frame["warm_start/demonstrations"].to_list() == [3, None, None]
     assert frame["warm_start/left_out"].to_list() == [1, None, None]

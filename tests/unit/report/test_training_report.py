@@ -15,7 +15,6 @@ from precis.records.ledger import Ledger
 from precis.records.nouns import Nouns
 from precis.records.rollout import Call, Rollout, Scenario, Score, Unscored
 from precis.records.spend import Spend
-from precis.records.warm_start import WarmStartRecord
 from precis.report.charts import LIGHT
 from precis.report.curve import curve_of, phases, trends
 from precis.report.training_report import (
@@ -28,7 +27,7 @@ from precis.report.training_report import (
 )
 from precis.run.outlook import RunPlan, outlook
 from precis.run.shortcomings import shortcoming
-from tests.support.ledgers import EMPTY, record, variance
+from tests.support.ledgers import EMPTY, record, variance, warm_start
 from tests.support.ledgers import validation as validated
 from tests.support.reports import document, rendered, verdict
 from tests.support.rollouts import call, calling, score_of
@@ -42,12 +41,9 @@ def ledger_of(steps: int) -> Ledger:
     rng = random.Random(1)
     ledger = EMPTY
     for step in range(steps):
-        changes = {
-            "reward_std": rng.random() / 4,
-            "metrics": {"words": rng.uniform(200, 350)},
-            "groups_dropped": {"zero_variance": rng.randrange(3)},
-        }
-        ledger = ledger.advance(record(step, rng.random(), 0.012).model_copy(update=changes))
+        words, dropped = {"words": rng.uniform(200, 350)}, {"zero_variance": rng.randrange(3)}
+        made = record(step, rng.random(), 0.012, metrics=words, groups_dropped=dropped)
+        ledger = ledger.advance(made)
     for step in range(0, steps + 1, 10):
         ledger = ledger.add_validation(validated(step))
     return ledger
@@ -163,7 +159,7 @@ def test_questions_too_long_for_the_artifact_are_left_out() -> None:
 
 
 def test_the_time_of_a_step_is_drawn_at_its_step_in_a_rebuilt_ledger_too() -> None:
-    records = [record(step).model_copy(update={"seconds": {"train": 4.0}}) for step in (4, 6)]
+    records = [record(step, seconds={"train": 4.0}) for step in (4, 6)]
     rebuilt = Ledger(
         model="m", config="c", corpus="", next_step=7, steps=tuple(records), rebuilt_at=7
     )
@@ -196,14 +192,15 @@ def test_a_validation_says_how_many_scenarios_it_lacks() -> None:
 def test_causes_and_dollars_are_summed_and_foretold_with_what_the_machine_costs() -> None:
     ledger = EMPTY
     for step in range(3):
-        changes = {
-            "groups_dropped": {"zero_variance": 2},
-            "unscored": {"timeout": 1, "odd|<cause>": 1},
-            "judge": Spend(calls=10, cached=1, prompt_tokens=1000, usd=0.5),
-            "machine_usd": 1.5,
-            "machine_saved_usd": 2.25,
-        }
-        ledger = ledger.advance(record(step).model_copy(update=changes))
+        taken = record(
+            step,
+            groups_dropped={"zero_variance": 2},
+            unscored={"timeout": 1, "odd|<cause>": 1},
+            judge=Spend(calls=10, cached=1, prompt_tokens=1000, usd=0.5),
+            machine_usd=1.5,
+            machine_saved_usd=2.25,
+        )
+        ledger = ledger.advance(taken)
     text = shown(ledger, 10)
     assert "| Groups dropped | 6 zero_variance |" in text
     assert "| Rollouts not scored | 3 odd&#124;&#60;cause&#62;, 3 timeout |" in text
@@ -211,19 +208,16 @@ def test_causes_and_dollars_are_summed_and_foretold_with_what_the_machine_costs(
     assert "| $6.00, $4.50 of it for the training, where spot saved $6.75 |" in text
     assert "about $20.00" in text and "Warm start" not in text
     assert "| $0.50 |" in shown(EMPTY.advance(record(0, usd=0.5))), "of the judge alone"
-    unpriced = record(0).model_copy(update={"judge": Spend(calls=10, unpriced=10)})
+    unpriced = record(0, judge=Spend(calls=10, unpriced=10))
     assert "unknown price" in shown(EMPTY.advance(unpriced)), "and that is no zero"
 
 
 def test_a_warm_start_is_told_with_what_became_of_the_groups() -> None:
     left_out = {"nothing_earned": 2}
-    made = WarmStartRecord(
-        source="best_of_n", scenarios=40, demonstrations=38, left_out=left_out, reward=0.5
-    )
+    made = warm_start(source="best_of_n", demonstrations=38, left_out=left_out, reward=0.5)
     ledger = EMPTY.add_variance(variance(0, 7))
     assert "| Warm start | 7 of 20 groups with rewards that differ before it |" in shown(ledger)
-    warm = record(0).model_copy(update={"warm_start": made})
-    ledger = ledger.advance(warm).add_variance(variance(1, 18))
+    ledger = ledger.advance(record(0, warm_start=made)).add_variance(variance(1, 18))
     (row,) = [line for line in shown(ledger).splitlines() if "Warm start" in line]
     assert "38 demonstrations imitated (best_of_n) with a mean reward of 0.5" in row
     assert "left out 2 nothing_earned" in row

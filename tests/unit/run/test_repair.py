@@ -11,7 +11,6 @@ from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld, StoreError,
 from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
 from precis.records.manifests import manifest_key, pointer_key
 from precis.records.metrics import metrics_frame
-from precis.records.warm_start import WarmStartRecord
 from precis.run.checkpoints import commit, complete_around
 from precis.run.continuation import check_settings
 from precis.run.lease import lease_key
@@ -23,7 +22,7 @@ from precis.store import FolderStore
 from precis.trainer.protocol import TrainerState
 from precis.training.resume import reconcile
 from tests.support.dying_store import kill_at_each_write
-from tests.support.ledgers import record, stored_ledger
+from tests.support.ledgers import record, stored_ledger, warm_start
 from tests.support.runs import file_key, hold, make_run, precis_runs
 
 STEPS = 4
@@ -135,12 +134,10 @@ def test_the_steps_of_deleted_checkpoints_are_lost_and_said_to_be(store: FolderS
 
 async def test_a_warm_starts_cost_outlasts_the_ledger(store: FolderStore, tmp_path: Path) -> None:
     """Its teacher was paid, and the budget is for that too."""
-    made = WarmStartRecord(
-        source="teacher", scenarios=4, demonstrations=4, left_out={}, reward=None, usd=40.0
-    )
+    taught = record(0, warm_start=warm_start(usd=40.0))
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "weights").write_bytes(b"w")
-    for step, made_by in enumerate((None, record(0).model_copy(update={"warm_start": made}))):
+    for step, made_by in enumerate((None, taught)):
         commit(store, "taught", step, tmp_path / "weights", "c", made_by, "first")
     ledger = (await repair(store, "taught")).ledger
     assert (ledger.usd, ledger.other_usd) == (40.25, 40.0), "each validation is forecast to cost it"

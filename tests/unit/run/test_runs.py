@@ -78,8 +78,7 @@ def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
 def test_the_held_out_reward_has_a_name_and_a_step_its_machine(store: FolderStore) -> None:
     held_out = measured(0, {"reward": Metric(value=2.5)})
     agent = EMPTY.model_copy(update={"model": "agent"}).add_validation(held_out)
-    step = record(0, usd=0.25).model_copy(update={"machine_usd": 1.5})
-    write_ledger(store, agent.advance(step), None)
+    write_ledger(store, agent.advance(record(0, machine_usd=1.5)), None)
     shown = precis_runs("show", "agent", store=store)
     heading, row = shown.splitlines()[-4:-2]
     assert heading.split("  ")[:4] == ["step", "reward", "words", "held-out reward"]
@@ -88,8 +87,7 @@ def test_the_held_out_reward_has_a_name_and_a_step_its_machine(store: FolderStor
 
 
 def test_dollars_are_a_lower_bound_where_a_price_is_not_known(store: FolderStore) -> None:
-    unpriced = Spend(calls=2, usd=0.25, unpriced=1)
-    ledger = EMPTY.advance(record(0).model_copy(update={"judge": unpriced}))
+    ledger = EMPTY.advance(record(0, judge=Spend(calls=2, usd=0.25, unpriced=1)))
     write_ledger(store, ledger.model_copy(update={"model": "n"}), None)
     assert "0.25 or more" in precis_runs("list", store=store)
     assert "dollars    0.2500 or more" in precis_runs("show", "n", store=store)

@@ -9,7 +9,6 @@ from prefect.logging import disable_run_logger
 
 from precis.config import TrainConfig
 from precis.records.ledger import Ledger, Validation
-from precis.records.warm_start import WarmStartRecord
 from precis.report.training_report import TrainingView, training_report
 from precis.run.outlook import RunPlan, outlook
 from precis.run.shortcomings import narrowed, nothing_to_train, shortcoming, stopped
@@ -27,8 +26,7 @@ def validation(step: int, accuracy: float) -> Validation:
 def ledger(
     first: float, last: float | None, trained: int = 5, dropped: dict[str, int] | None = None
 ) -> Ledger:
-    changed = {"groups_trained": trained, "groups_dropped": dropped or {}}
-    step = ledgers.record(0).model_copy(update=changed)
+    step = ledgers.record(0, groups_trained=trained, groups_dropped=dropped or {})
     run = ledgers.EMPTY.advance(step).add_validation(validation(0, first))
     return run if last is None else run.add_validation(validation(1, last))
 
@@ -122,17 +120,14 @@ def test_the_best_of_many_validations_has_learned_only_by_a_wider_interval() -> 
     assert shortcoming(run.model_copy(update=last_of_all)) is None
 
 
-WARM_START = WarmStartRecord(source="file", scenarios=4, demonstrations=4, left_out={}, reward=None)
-
-
 def narrowing(left: float, last: Sequence[int], warm: bool = True) -> Ledger:
     """The ledger of ten steps of reinforcement, whose entropy falls from 0.6 to what is left."""
     entropies = [0.6 - (0.6 - left) * place / 9 for place in range(10)]
     run = ledgers.EMPTY
     for step, entropy in enumerate(([9.0] if warm else []) + entropies):
-        made = WARM_START if warm and step == 0 else None
-        update = {"trainer": {"loss/entropy": entropy}, "warm_start": made}
-        run = run.advance(ledgers.record(step).model_copy(update=update))
+        made = ledgers.warm_start() if warm and step == 0 else None
+        taken = ledgers.record(step, trainer={"loss/entropy": entropy}, warm_start=made)
+        run = run.advance(taken)
     start = validations.validation(1 if warm else 0, validations.correct(0.4))
     return run.add_validation(start).add_validation(validations.validation(run.next_step, last))
 

@@ -16,11 +16,10 @@ from precis.environments.summaries.judge.forecast import forecast
 from precis.environments.summaries.judge.protocol import grade_prompt, reading_prompt
 from precis.environments.summaries.services import Services
 from precis.records.spend import Estimate
-from precis.records.warm_start import WarmStartRecord
 from precis.run.outlook import RunPlan, outlook
 from precis.settings.tinker import TinkerTrainer
 from tests.support.bridges import CORPUS
-from tests.support.ledgers import EMPTY, record
+from tests.support.ledgers import EMPTY, record, warm_start
 from tests.support.reports import numbers_in
 
 
@@ -79,10 +78,8 @@ def test_each_validation_that_is_left_counts_once_and_the_last_one_too() -> None
 
 
 def test_the_rest_of_a_run_is_judged_by_its_steps_and_not_by_its_warm_start() -> None:
-    made = WarmStartRecord(
-        source="teacher", scenarios=9, demonstrations=9, left_out={}, reward=None, usd=40.0
-    )
-    warm = record(0, usd=0.0).model_copy(update={"warm_start": made, "seconds": {"collect": 900}})
+    made = warm_start(source="teacher", usd=40.0)
+    warm = record(0, usd=0.0, warm_start=made, seconds={"collect": 900})
     ledger = EMPTY.advance(warm).charge(43.0)  # 3 for a failed start
     assert outlook(ledger, RunPlan(5, 2)).usd_at_end is None
     ahead = outlook(ledger.advance(record(1, usd=0.25)), RunPlan(5, 2))

@@ -15,7 +15,7 @@ RUN = "ours"
 
 
 def record(step: int) -> StepRecord:
-    return ledgers.record(step).model_copy(update={"digest": f"groups {step}"})
+    return ledgers.record(step, digest=f"groups {step}")
 
 
 def files(step: int, content: str = "weights") -> tuple[File, ...]:

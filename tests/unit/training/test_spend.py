@@ -236,7 +236,7 @@ async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_p
     async with Life(tmp_path, {}).opened() as run:
         run.store = store
         await run.read_ledger()
-        tries = [record(0).model_copy(update={"commit_s": seconds}) for seconds in (1.0, 30.0)]
+        tries = [record(0, commit_s=seconds) for seconds in (1.0, 30.0)]
         store.silent = True
         with pytest.raises(StoreError, match="No whole answer"):
             await run.write_ledger(run.ledger.advance(tries[0]))
