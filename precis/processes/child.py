@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import uvicorn
 
 from precis.errors import TrainerError
 from precis.processes.causes import cause_of
-from precis.processes.supervisor import end_own, find_process, wait_for_parent
+from precis.processes.supervisor import end_own, running, wait_for_parent
 
 TOKEN_VARIABLE = "PRECIS_TOKEN"
 _PORT_VARIABLE = "PRECIS_PORT_DESCRIPTOR"
@@ -61,15 +62,10 @@ class Child:
 
 def is_running(pid: int) -> bool:
     """Return whether a process of this machine is alive, and not a zombie."""
-    if Path("/proc/self/stat").exists():
-        return find_process(pid) is not None
     try:
-        os.kill(pid, 0)  # not Linux
-    except ProcessLookupError:
+        return bool(running([psutil.Process(pid)]))
+    except psutil.NoSuchProcess:
         return False
-    except PermissionError:
-        return True
-    return True
 
 
 def serve(app: Any, port: int = 0, *, with_parent: bool = False) -> None:

@@ -15,8 +15,7 @@ which adopts every orphan of the tree.
     the client, for good           the server stops (`precis.trainer.guard`)
 
 To end a process is SIGTERM, and SIGKILL two seconds later. The mark is an environment variable that
-names the folder and is inherited by the server's children; no other process is touched. Without
-/proc (macOS) the only trainer starts no processes, and nothing is searched.
+names the folder and is inherited by the server's children; no other process is touched.
 """
 
 import ctypes
@@ -27,12 +26,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TextIO
+
+import psutil
 
 SUPERVISE = (sys.executable, "-m", "precis.processes.supervisor", "--with-parent", "--program")
 """The command prefix that makes a program's children end with it, and it with its parent."""
@@ -47,72 +47,45 @@ _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _BROKEN = 70
 """The exit status of a trainer that can't continue (EX_SOFTWARE)."""
 _log = logging.getLogger(__name__)
-_needed: "set[Process]" = set()
+_needed: dict[psutil.Process, str] = {}
+"""Processes, and how a message calls them when they have ended."""
 _needed_lock = threading.Lock()
 
 
-@dataclass(frozen=True)
-class Process:
-    """A process that is not a zombie."""
-
-    pid: int
-    started: int
-    name: str = field(compare=False)
-    parent: int = field(compare=False)
-
-
-def find_process(pid: int) -> Process | None:
-    """Return a process of this machine; None if it does not exist, or without /proc."""
+def descendants(of: int) -> set[psutil.Process]:
+    """Return the running descendants of a process, nearest and farthest."""
     try:
-        # The name, in parentheses, may contain spaces; `started` is field 22 of proc(5).
-        before, _, after = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
-    except OSError:
-        return None
-    state, parent, *rest = after.split()
-    if state in "ZX":
-        return None
-    return Process(pid, int(rest[17]), before.partition("(")[2], int(parent))
+        return running(psutil.Process(of).children(recursive=True))
+    except psutil.NoSuchProcess:
+        return set()
 
 
-def processes() -> list[Process]:
-    """List the processes of this machine; empty without /proc."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        process = find_process(int(entry.name))
-        if process is not None:
-            found.append(process)
-    return found
-
-
-def descendants(of: int) -> set[Process]:
-    running = processes()
-    found: set[Process] = set()
-    parents = {of}
-    while parents:
-        children = set()
-        for process in running:
-            if process.parent in parents and process not in found:
+def running(some: Iterable[psutil.Process]) -> set[psutil.Process]:
+    """Return those that have not ended; a zombie has."""
+    found = set()
+    for process in some:
+        with suppress(psutil.NoSuchProcess):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
                 found.add(process)
-                children.add(process.pid)
-        parents = children
     return found
 
 
-def end(find: Callable[[], Collection[Process]]) -> None:
+def end(find: Callable[[], Collection[psutil.Process]]) -> None:
     """Send SIGTERM to all that `find` returns, then SIGKILL, until it returns none."""
     began = time.monotonic()
-    told: set[Process] = set()
+    told: set[psutil.Process] = set()
     left = find()
     while left:
         waited_s = time.monotonic() - began
         if waited_s > _TERM_S + _KILL_S:
-            _log.error("Processes that can't be killed: %s.", _describe(left))
+            _log.error("Processes that can't be killed: %s.", ", ".join(map(_describe, left)))
             return
         for process in left:
-            if waited_s > _TERM_S:
-                _signal(process.pid, signal.SIGKILL)
-            elif process not in told:
-                _signal(process.pid, signal.SIGTERM)
+            with suppress(psutil.NoSuchProcess):
+                if waited_s > _TERM_S:
+                    process.kill()
+                elif process not in told:
+                    process.terminate()
         told.update(left)
         time.sleep(0.05)
         left = find()
@@ -120,13 +93,12 @@ def end(find: Callable[[], Collection[Process]]) -> None:
 
 def end_descendants(of: int) -> None:
     """End a child of ours and its descendants, even if this process needs them (`need`)."""
-    tree = descendants(of)
-    child = find_process(of)
-    if child is not None:
-        tree.add(child)
-    with _needed_lock:
-        _needed.difference_update(tree)
-    end(lambda: tree.intersection(processes()))
+    with suppress(psutil.NoSuchProcess):
+        tree = {psutil.Process(of), *descendants(of)}
+        with _needed_lock:
+            for process in tree:
+                _needed.pop(process, None)
+        end(lambda: running(tree))
 
 
 def wait_for_parent() -> None:
@@ -158,7 +130,10 @@ def need(names: Collection[str]) -> None:
     the first 15 characters, as Linux keeps it."""
     with _needed_lock:
         watched = bool(_needed)
-        _needed.update(one for one in descendants(os.getpid()) if one.name in names)
+        for process in descendants(os.getpid()):
+            with suppress(psutil.NoSuchProcess):
+                if process.name()[:15] in names:
+                    _needed[process] = _describe(process)
         if _needed and not watched:
             threading.Thread(target=_watch, daemon=True).start()
 
@@ -174,9 +149,9 @@ def end_if_broken(patience_s: float = 0.0) -> None:
     deadline = time.monotonic() + patience_s
     while True:
         with _needed_lock:
-            gone = _needed.difference(processes()) if _needed else set()
+            gone = _needed.keys() - running(_needed)
             if gone:
-                end_process(f"It has lost {_describe(gone)}")
+                end_process("It has lost " + ", ".join(_needed[one] for one in gone))
             if not _needed or time.monotonic() >= deadline:
                 return
         time.sleep(0.1)
@@ -221,7 +196,7 @@ def supervise(command: list[str], *, with_parent: bool, stdin: int = subprocess.
     return server.returncode if server.returncode >= 0 else 128 - server.returncode
 
 
-def _list_descendants() -> set[Process]:
+def _list_descendants() -> set[psutil.Process]:
     """Return our descendants, after reaping zombies."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -235,15 +210,13 @@ def _watch() -> None:
         time.sleep(_WATCH_S)
 
 
-def _find_marked(mark: str) -> set[Process]:
+def _find_marked(mark: str) -> set[psutil.Process]:
     """Return the processes with a server's mark."""
-    entry = f"{_MARK}={mark}".encode()
     found = set()
-    for one in processes():
-        with suppress(OSError):  # ended, or another user's
-            variables = Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0")
-            if entry in variables and one.pid != os.getpid():
-                found.add(one)
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # ended, or another user's
+            if process.environ().get(_MARK) == mark and process.pid != os.getpid():
+                found.add(process)
     return found
 
 
@@ -252,8 +225,11 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def _describe(some: Collection[Process]) -> str:
-    return ", ".join(f"{one.name} (process {one.pid})" for one in some)
+def _describe(process: psutil.Process) -> str:
+    try:
+        return f"{process.name()} (process {process.pid})"
+    except psutil.NoSuchProcess:
+        return f"process {process.pid}"
 
 
 if __name__ == "__main__":

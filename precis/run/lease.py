@@ -28,7 +28,6 @@ from shlex import quote
 from pydantic import AwareDatetime, ValidationError
 
 from precis.errors import LeaseHeld, LeaseLost, StoreConflict, StoreError
-from precis.processes.supervisor import find_process
 from precis.record import Count, Record, json_digest
 from precis.store import Blob, Store
 from precis.store.protocol import OwnObject
@@ -77,13 +76,12 @@ class Holder(Record):
 
 def this_process(run: str, now: datetime, ttl: timedelta) -> Holder:
     """Return this process as the holder of a lease taken now."""
-    process = find_process(os.getpid())
     return Holder(
         run=run,
         host=socket.gethostname(),
         pid=os.getpid(),
         machine=_machine(),
-        process_started=str(process.started) if process else "",
+        process_started=_started(os.getpid()),
         since=now,
         expires=now + ttl,
     )
@@ -94,8 +92,7 @@ def is_alive(holder: Holder, now: datetime) -> bool:
     if holder.released:
         return False
     if holder.machine and holder.machine == _machine():
-        process = find_process(holder.pid)
-        return process is not None and str(process.started) == holder.process_started
+        return _started(holder.pid) == holder.process_started
     return now - _CLOCKS_DIFFER <= holder.expires
 
 
@@ -105,6 +102,17 @@ def _machine() -> str:
         return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:  # not Linux: the clock alone decides
         return ""
+
+
+def _started(pid: int) -> str:
+    """Return the clock ticks from this machine's start to a process's, which no change of the time
+    moves as psutil's `create_time` does; empty if it has ended."""
+    try:
+        # The name, in parentheses, may contain spaces; see proc(5).
+        state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if state[0] in "ZX" else state[19]
 
 
 class Lease:

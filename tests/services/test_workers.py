@@ -19,7 +19,7 @@ from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.llm.server import ChatRequest
 from precis.processes.child import free_port, is_running
-from precis.processes.supervisor import descendants, processes
+from precis.processes.supervisor import descendants, running
 from precis.records.rollout import Rollout, Unscored
 from precis.records.trajectories import scan_trajectories
 from precis.settings.environment import PythonSettings, WorkersSettings
@@ -179,10 +179,10 @@ def test_nothing_is_left_of_a_cluster_whose_flow_is_killed(tmp_path: Path) -> No
             if line.strip() == "ready":
                 break
         started = descendants(flow.pid)
+        names = {one.name() for one in started}
         flow.kill()
-    names = {one.name for one in started}
     assert {"raylet", "gcs_server"} <= names, names
-    wait_until(lambda: not started & set(processes()), "the end of the cluster")
+    wait_until(lambda: not running(started), "the end of the cluster")
 
 
 async def test_a_late_game_is_cancelled_and_its_place_is_free(cluster: str, tmp_path: Path) -> None:
