@@ -1,9 +1,11 @@
 """The version of the code: the commit of this checkout."""
 
 import subprocess
+from functools import cache
 from pathlib import Path
 
 
+@cache  # the code of this process, whatever becomes of the checkout
 def code_commit() -> str:
     """Return the commit of this checkout, with `-dirty` if it has changes; empty elsewhere."""
     root = Path(__file__).parents[1]

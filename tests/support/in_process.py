@@ -227,6 +227,8 @@ def one_process(home: Path) -> Iterator[None]:
         patch.setenv("PRECIS_HOME", str(home))
         # A life asks for its home many times, and each time all variables and .env are read.
         read = cache(lambda _variables: Variables())
-        patch.setattr("precis.environment.Variables", lambda: read(frozenset(os.environ.items())))
+        for module in ("environment", "observe.observers", "observe.wandb"):
+            name = f"precis.{module}.Variables"
+            patch.setattr(name, lambda: read(frozenset(os.environ.items())))
         yield
     signal.signal(signal.SIGTERM, ends)

@@ -57,6 +57,7 @@ class TinkerServer:
         asked: the paths of all requests, in order.
         learned: the data of each forward_backward that was done, with its loss.
         moved: the models whose optimizer has moved, one entry for each move.
+        ids: of all that it makes; no two are alike.
         only_newest: sample from what a model has now, as SkyRL does.
     """
 
@@ -71,7 +72,7 @@ class TinkerServer:
         self.saved: dict[str, CopyingPolicy] = {}
         self.only_newest = only_newest
         self._end = end
-        self._ids = itertools.count(1)
+        self.ids = itertools.count(1)
         self._forget()
 
     def _forget(self) -> None:
@@ -140,7 +141,7 @@ class TinkerServer:
         return {"use_pyqwest_transport": False}
 
     async def _create_session(self, _: Json) -> Json:
-        name = f"session-{next(self._ids)}"
+        name = f"session-{next(self.ids)}"
         self._sessions.add(name)
         return {"type": "create_session", "session_id": name}
 
@@ -161,7 +162,7 @@ class TinkerServer:
         if body["base_model"] != BASE_MODEL:
             raise HTTPException(400, f"The base model {body['base_model']} is not supported.")
         self.created.append(body)
-        name = f"run-{next(self._ids)}"
+        name = f"run-{next(self.ids)}"
         self.models[name] = _Model(CopyingPolicy())
         return self._result({"model_id": name, "type": "create_model"})
 
@@ -292,12 +293,12 @@ class TinkerServer:
         return answer
 
     def _result(self, result: Json) -> Json:
-        name = f"request-{next(self._ids)}"
+        name = f"request-{next(self.ids)}"
         self._results[name] = result
         return {"request_id": name}
 
     def _open_sampler(self, policy: Callable[[], CopyingPolicy]) -> str:
-        name = f"sampling-{next(self._ids)}"
+        name = f"sampling-{next(self.ids)}"
         self._samplers[name] = policy
         return name
 

@@ -33,7 +33,7 @@ from tests.support.tokenizers import write_chat_tokenizer
 ROOT = Path(__file__).parents[3]
 TIMES = {"seconds", "judge", "commit_s", "overlapped_s", "trainer", "described_at"}
 """What of a step's record differs from run to run; the trainer's metrics have times among them."""
-AT_ONCE = 4
+AT_ONCE = 8
 """Lives that go on at the same time; each waits for its servers to end."""
 OF_A_CHECKPOINT = {
     *("0 files uploaded", "1 files uploaded", "all files uploaded"),
@@ -138,36 +138,39 @@ async def test_any_prefix_of_the_writes_then_resume_gives_the_same_bits(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = KINDS[name]
+    monkeypatch.setenv("TINKER_API_KEY", KEY)
+    tokenizer = write_chat_tokenizer(tmp_path / "tokenizer")
     with one_process(tmp_path / "home"):
-        async with training_service(kind, tmp_path, monkeypatch) as (settings, service):
+        service = TinkerServer(1)
+        async with settings_at(service, kind, tokenizer) as settings:
             undisturbed = Life(tmp_path / "undisturbed", settings)
-            saved = service.saved
-            points = await live_noting(undisturbed, tmp_path / "disks", lambda: dict(saved))
-            assert named_points() - {point.name for point in points} == kind.lacks
-            killed = load_ledger(undisturbed.store, "m").steps[kind.killed or 0]
-            assert kind.shows(killed), killed
-            expected = outcome(undisturbed, service)
-            turns = asyncio.Semaphore(1 if saved else AT_ONCE)
+            points = await live_noting(undisturbed, tmp_path / "disks", lambda: dict(service.saved))
+        assert named_points() - {point.name for point in points} == kind.lacks
+        killed = load_ledger(undisturbed.store, "m").steps[kind.killed or 0]
+        assert kind.shows(killed), killed
+        expected = outcome(undisturbed, service)
+        turns = asyncio.Semaphore(AT_ONCE)
 
-            async def resume(killed_at: list[Point], *, machine_is_lost: bool = False) -> None:
-                copy = killed_at[0].copy
+        async def resume(killed_at: list[Point], *, machine_is_lost: bool = False) -> None:
+            copy = killed_at[0].copy
+            # Whatever the service was given later, it has not got yet.
+            then = TinkerServer(1)
+            then.saved, then.ids = dict(killed_at[0].service), service.ids
+            async with turns, settings_at(then, kind, tokenizer) as settings:
                 life = Life(tmp_path / f"killed-{copy.name}-{machine_is_lost}", settings)
                 life.begin_with(copy, machine_is_lost=machine_is_lost)
-                async with turns:
-                    # Whatever it was given later, it has not got yet.
-                    service.saved = dict(killed_at[0].service)
-                    await life.live()
-                where = ", ".join(f"{one.name} ({one.number})" for one in killed_at)
-                assert outcome(life, service) == expected, f"killed at {where}"
-                trained = Counter(trainings(life))
-                assert set(trained.values()) <= {1}, f"trained twice when killed at {where}"
+                await life.live()
+            where = ", ".join(f"{one.name} ({one.number})" for one in killed_at)
+            assert outcome(life, then) == expected, f"killed at {where}"
+            trained = Counter(trainings(life))
+            assert set(trained.values()) <= {1}, f"trained twice when killed at {where}"
 
-            async with asyncio.TaskGroup() as resuming:
-                for killed_at in by_disk(kind, points).values():
-                    resuming.create_task(resume(killed_at))
-                    # All but the store is gone: each prefix of what was put there is enough.
-                    if name == STALE and OF_A_CHECKPOINT & {one.name for one in killed_at}:
-                        resuming.create_task(resume(killed_at, machine_is_lost=True))
+        async with asyncio.TaskGroup() as resuming:
+            for killed_at in by_disk(kind, points).values():
+                resuming.create_task(resume(killed_at))
+                # All but the store is gone: each prefix of what was put there is enough.
+                if name == STALE and OF_A_CHECKPOINT & {one.name for one in killed_at}:
+                    resuming.create_task(resume(killed_at, machine_is_lost=True))
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.name == "ledger.json" for path in files)
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
@@ -238,17 +241,14 @@ def trainings(life: Life) -> list[tuple[str, int]]:
 
 
 @asynccontextmanager
-async def training_service(
-    kind: Kind, folder: Path, patch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[Mapping[str, Any], TinkerServer]]:
-    """The settings of a run of this kind, and the service that it trains at, if it does."""
-    service = TinkerServer(1)
+async def settings_at(
+    service: TinkerServer, kind: Kind, tokenizer: Path
+) -> AsyncIterator[Mapping[str, Any]]:
+    """The settings of a run of this kind, which trains at the service, if at any."""
     trainer = kind.settings.get("trainer")
     if trainer is None:
-        yield kind.settings, service
+        yield kind.settings
         return
-    patch.setenv("TINKER_API_KEY", KEY)
-    tokenizer = write_chat_tokenizer(folder / "tokenizer")
     async with serving(service.app()) as url:
         address = {"base_url": url, "tokenizer": str(tokenizer)}
-        yield {**kind.settings, "trainer": {**trainer, **address}}, service
+        yield {**kind.settings, "trainer": {**trainer, **address}}
