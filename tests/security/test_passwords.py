@@ -45,9 +45,7 @@ def test_user_and_password_are_left_out_of_each_address(text: str, shown: str) -
         ProviderFailed("rate_limited", f"{ADDRESS} is busy.", 2.5),
     ],
 )
-def test_no_error_has_it_and_nothing_that_is_printed(
-    error: Exception, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_error_or_output_has_it(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     copy = pickle.loads(pickle.dumps(error))  # for another process
     assert type(copy) is type(error) and vars(copy) == vars(error)
     for one in (error, copy):

@@ -53,9 +53,7 @@ def elsewhere(precis: Precis, tmp_path: Path) -> Precis:
     return other
 
 
-def test_a_key_is_kept_on_the_server_that_is_named_where_the_doctor_finds_it(
-    precis: Precis, elsewhere: Precis, tmp_path: Path
-) -> None:
+def test_a_key_is_kept_on_a_named_server(precis: Precis, elsewhere: Precis, tmp_path: Path) -> None:
     """As a run does, which takes such keys over before it asks anybody."""
     said = elsewhere.run("secret", KEY, given=f"{DIGITS}\n")
     name = said.rpartition("block ")[2].strip().strip("'.")
@@ -75,9 +73,7 @@ def test_a_key_is_kept_on_the_server_that_is_named_where_the_doctor_finds_it(
     assert DIGITS not in output
 
 
-def test_a_worker_works_for_the_server_that_is_named_which_is_not_stopped(
-    precis: Precis, elsewhere: Precis, tmp_path: Path
-) -> None:
+def test_a_named_server_has_the_worker(precis: Precis, elsewhere: Precis, tmp_path: Path) -> None:
     with client_of(precis.api) as api:
         before = workers_of(api)
         worker = Up(elsewhere, tmp_path / "output", command="worker")

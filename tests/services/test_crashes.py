@@ -61,9 +61,7 @@ async def live(precis: Precis, life: Life, plan: Path, log: Path) -> int:
             flow.kill()
 
 
-async def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
-    precis: Precis, bucket: str, tmp_path: Path
-) -> None:
+async def test_a_kill_changes_nothing_of_a_run(precis: Precis, bucket: str, tmp_path: Path) -> None:
     """Told to end by SIGTERM, it ends after its commit."""
     plan, log = tmp_path / "plan", tmp_path / "flow.log"
     plan.mkdir()

@@ -204,9 +204,7 @@ async def test_a_server_that_can_t_start_is_told(program: list[str] | str, probl
     assert (rollout.score.cause, rollout.calls) == ("agent_failed", ())
 
 
-async def test_a_server_sees_only_the_variables_that_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_sees_what_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     monkeypatch.setenv("OFFICE_KEY", "another")
     environment = odd(tmp_path, VARIABLES=["OFFICE_KEY"])
@@ -242,9 +240,7 @@ async def _write(folder: Path) -> str:
     return ""
 
 
-async def test_a_model_writes_the_scenarios_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_scenarios_are_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "the-writer-s-key")
     replies = ["Sure!", '{"tasks": ["Book\\n one.", "Book one.", 7]}', '{"tasks": ["A", "A", "B"]}']
     replies.append('{"tasks": ["B", "C", "D"]}')
@@ -267,9 +263,7 @@ async def test_a_model_writes_the_scenarios_once(
         assert (len(asked), file.read_text("utf-8")) == (4, written)
 
 
-async def test_a_model_that_writes_no_scenarios_leaves_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_scenarios_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "the-writer-s-key")
     async with writer(['{"tasks": []}', '["A"]', "[" * 5000, "Sure!"]) as (address, asked):
         with_settings("mcp_agent.py", tmp_path, WRITER="a-writer", WRITER_URL=address)

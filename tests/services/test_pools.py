@@ -102,9 +102,7 @@ def test_they_are_the_deployments_of_this_machine_under_other_names(kind: str) -
 
 
 @pytest.mark.parametrize("kind", ["kubernetes", "ecs"])
-async def test_nothing_is_deployed_without_a_store_which_prefect_would_leave_empty(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_deployment_without_a_store(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRECIS_IMAGE", SETTINGS["PRECIS_IMAGE"])
     monkeypatch.delenv("PRECIS_STORE", raising=False)
     file = yaml.safe_load((ROOT / "deployments" / "pools" / f"{kind}.yaml").read_text())

@@ -106,9 +106,7 @@ def test_a_missing_bucket_is_refused_unless_it_may_be_created(s3_url: str) -> No
         S3Store("precis-nowhere", "", settings).check()
 
 
-async def test_the_doctor_finds_no_run_in_a_bucket_that_it_may_create(
-    s3_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_new_bucket_has_no_run_yet(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It makes its checks at once, and this one may come before the bucket."""
     for name, value in variables_for(s3_url).items():
         monkeypatch.setenv(name, value)

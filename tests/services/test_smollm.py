@@ -100,9 +100,7 @@ def _unpack(folder: Path) -> Path:
 
 
 @pytest.mark.long
-def test_a_real_model_is_merged_and_made_a_gguf_of_every_number_and_token_that_was_merged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_real_model_is_merged_to_a_gguf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packages = tmp_path / "packages"  # beside the environment, not in it
     into = ("--quiet", "--python", sys.executable, "--no-deps", "--target", packages)
     subprocess.run([UV, "pip", "install", *into, *_PACKAGES], check=True)

@@ -94,9 +94,7 @@ def test_nothing_is_left_when_one_of_its_processes_ends(
     assert neighbour.alive == {"supervisor", "server", "service", "engine"}
 
 
-def test_the_next_trainer_ends_what_nobody_was_left_to_end(
-    start: Start, neighbour: Trainer, tmp_path: Path
-) -> None:
+def test_the_next_trainer_ends_leftovers(start: Start, neighbour: Trainer, tmp_path: Path) -> None:
     first = start(tmp_path)
     first.tree["supervisor"].suspend()  # so that it can't act between the two
     first.tree["server"].kill()

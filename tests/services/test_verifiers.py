@@ -93,9 +93,7 @@ async def by_precis(policies: str, documents: tuple[Document, ...]) -> list[Roll
         return await sample_each(recorder, policy, environment, scenarios, config)
 
 
-async def test_it_asks_and_rewards_as_precis_does(
-    python: Path, policies: str, tmp_path: Path
-) -> None:
+async def test_it_asks_and_rewards_as_precis(python: Path, policies: str, tmp_path: Path) -> None:
     documents = DOCUMENTS.validation[:COUNT]
     part = {"taskset.part": "validation"}
     found = episodes(python, policies, tmp_path, "lead-350", **part)
@@ -113,9 +111,7 @@ async def test_it_asks_and_rewards_as_precis_does(
     assert len(set(rewards)) > 1, "the same rewards would prove little"
 
 
-def test_what_is_disqualified_scores_zero_and_what_is_unjudged_fails(
-    python: Path, policies: str, tmp_path: Path
-) -> None:
+def test_what_is_unjudged_fails_and_is_no_zero(python: Path, policies: str, tmp_path: Path) -> None:
     broken = {"provider": "url", "base-url": policies, "model": "broken", "tries-max": "1"}
     judge = {f"judge.{name}": value for name, value in broken.items()}
     for model in ("empty", "lead-350"):

@@ -77,9 +77,7 @@ async def test_a_project_that_w_b_refuses_is_said_though_nothing_more_is_logged(
     assert said.endswith(f"All that it printed is in {tmp_path / 'w' / 'wandb.log'}.")
 
 
-async def test_metrics_and_charts_reach_the_server_under_one_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_metrics_and_charts_reach_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chart = tmp_path / "curve.png"
     chart.write_bytes(learning_curve(Curve({0: 0.1, 1: 0.2})).png())
     server = WandbServer()

@@ -37,9 +37,7 @@ def test_every_variable_is_in_the_example_once_with_a_sentence_and_no_other_is()
         assert len(names & set(listed)) == 1, names
 
 
-def test_the_example_as_it_is_changes_nothing_for_prefect(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads `.env` itself; an empty address of its database keeps its server from starting."""
     monkeypatch.chdir(tmp_path)
     without = Settings().model_dump()

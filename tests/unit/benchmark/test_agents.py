@@ -183,9 +183,7 @@ async def test_a_baseline_that_is_called_like_a_hosted_model_is_refused_before_a
             await serve_others(run).__aenter__()
 
 
-async def test_a_baseline_that_fails_leaves_its_rollouts_unscored_and_says_why(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failed_baseline_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     source = f"""{TEXT_ALONE}
 async def fails(asked):
     return dict()["heads"]

@@ -263,9 +263,7 @@ def test_a_deployment_may_lack_parameters(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("phase", ["planning", "checking"])
-async def test_an_interrupted_doctor_does_not_wait_for_a_check_that_nothing_ends(
-    phase: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_ctrl_c_waits_for_no_check(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While it plans, it may read a benchmark's model from a bucket that does not answer."""
     begun, left, answered = threading.Event(), threading.Event(), threading.Event()
     codes: list[int] = []

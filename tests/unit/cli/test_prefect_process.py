@@ -254,9 +254,7 @@ def test_a_server_ends_that_nobody_has_used_for_a_day_or_whose_folder_is_gone(
     assert said == [reason.format(folder=tmp_path) for reason in reasons]
 
 
-async def test_transactions_that_read_and_then_write_wait_for_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_transactions_write_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin = AioSqliteConfiguration.begin_transaction
     monkeypatch.setattr(AioSqliteConfiguration, "begin_transaction", begin)  # restored afterwards
     write_in_turn()

@@ -173,9 +173,7 @@ def test_what_can_t_work_gets_a_sentence_before_anything_is_started(
     assert "Traceback" not in done.output
 
 
-def test_a_sixth_of_the_documents_is_held_out_unless_the_environment_has_sizes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sixth_is_held_out_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents = write_jsonl(tmp_path / "own.jsonl", rows(12))
 
     def sizes() -> tuple[int | None, int | None]:

@@ -81,9 +81,7 @@ def test_a_profile_of_awss_own_tools_goes_along_whole(
     assert plain.get("AWS_ENDPOINT_URL") == endpoint
 
 
-async def test_a_gpu_of_this_machine_needs_packages_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_gpu_here_needs_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "GPU_PYTHON", tmp_path / "python")
     site = local.LocalHost(tmp_path, 1, tmp_path / "log", "local")
     with pytest.raises(ConfigError, match="make install-gpu"):

@@ -126,9 +126,7 @@ def variables_in(task: Any) -> set[str]:
 
 
 @OF_SKYPILOT
-def test_an_agents_file_goes_with_the_job_and_makes_the_same_run_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agents_file_goes_with_its_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for file in EXAMPLES.glob("art_e*.py"):
         shutil.copy(file, tmp_path)
     (tmp_path / "of_another_agent.py").touch()
@@ -181,9 +179,7 @@ def test_the_files_that_an_agent_lists_go_with_it(tmp_path: Path) -> None:
         ("summaries", "art", "local"),
     ],
 )
-def test_a_machine_is_rented_for_each_trainer_that_needs_one(
-    environment: str, trainer: str, backend: str
-) -> None:
+def test_each_trainer_in_need_gets_a_machine(environment: str, trainer: str, backend: str) -> None:
     wanted = config(environment=environment, trainer={"kind": trainer})
     task = trainer_task(wanted, Keys("token", 20_000))
     assert task.envs["PRECIS_BACKEND"] == backend

@@ -143,9 +143,7 @@ async def test_a_look_at_the_job_may_fail_while_the_trainer_is_installed(
     await host.leave()
 
 
-async def test_a_trainer_hears_of_its_client_until_that_leaves(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_trainer_hears_of_its_client(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rented machine ends when no client has called for long."""
     monkeypatch.setattr(skypilot, "_PING_S", 0.001)
     host = cloud.host()

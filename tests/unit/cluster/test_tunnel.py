@@ -48,9 +48,7 @@ def connections(folder: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-async def test_a_tunnel_leads_to_the_trainer_and_comes_back_at_once_when_it_dropped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_dropped_tunnel_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client of a trainer gives up after some eight seconds."""
     monkeypatch.setattr(tunnels, "_STEADY_S", 0.2)
     monkeypatch.setattr(tunnels, "_PAUSES_S", (0.01, 600))

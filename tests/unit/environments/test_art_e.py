@@ -299,9 +299,7 @@ def test_they_are_loaded_once(folder: Path, capsys: pytest.CaptureFixture[str]) 
         ({"mails": {}}, "mails"),
     ],
 )
-def test_data_sets_without_what_it_takes_are_refused_and_leave_nothing(
-    folder: Path, spoil: dict[str, Any], problem: str
-) -> None:
+def test_unfit_data_sets_leave_nothing(folder: Path, spoil: dict[str, Any], problem: str) -> None:
     for name, splits in spoil.items():
         shutil.rmtree(folder / name)
         write(folder / name, splits)

@@ -120,9 +120,7 @@ async def test_it_is_given_no_secrets(tmp_path: Path, monkeypatch: pytest.Monkey
     assert rollout.reward == 1.0
 
 
-def test_it_may_lie_in_the_user_s_home_and_is_told_apart_by_its_content(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_is_known_by_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     program = tmp_path / "agent.py"
     program.write_text("print(1)")
@@ -179,9 +177,7 @@ DIRECT = "127.0.0.1,localhost,10.0.0.5"
     ],
     ids=["none", "some", "all", "a proxy", "no proxy"],
 )
-def test_addresses_that_no_proxy_is_to_be_asked_for_stay_so(
-    variables: dict[str, str], expected: str | None
-) -> None:
+def test_addresses_without_a_proxy_stay_so(variables: dict[str, str], expected: str | None) -> None:
     """Clients on macOS use the system's proxy only where no variable of proxies is set."""
     bypass_proxy(variables, "10.0.0.5")
     assert variables.get("NO_PROXY") == variables.get("no_proxy") == expected

@@ -57,9 +57,7 @@ def evaluating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IsolatedMod
         "__import__('tempfile').mkdtemp()",
     ],
 )
-def test_nothing_is_reached_from_there(
-    code: str, evaluating: IsolatedModule, tmp_path: Path
-) -> None:
+def test_nothing_is_reached_there(code: str, evaluating: IsolatedModule, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("here before")
     filled = code.format(file=file, folder=tmp_path, parent=os.getpid())

@@ -85,9 +85,7 @@ async def test_a_bad_optional_function_ends_the_step(tmp_path: Path, text: str, 
         environment.baselines()
 
 
-async def test_an_optional_function_that_does_not_end_ends_the_step_with_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_function_runs_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python, "_OPTIONAL_S", 0.06)
     monkeypatch.setattr(threads, "_GRACE_S", 0.05)
     stuck = "async def rank(group): await asyncio.Event().wait()"
@@ -143,9 +141,7 @@ async def rollout(model, scenario):
 """
 
 
-async def test_an_agent_that_blocks_costs_its_own_rollout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_blocking_costs_one_rollout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the flow's event loop those that block would never be given up."""
     monkeypatch.setattr(threads, "_GRACE_S", 0.05)
     environment = load_python(write(tmp_path, BLOCKING))
@@ -165,9 +161,7 @@ async def test_an_agent_that_blocks_costs_its_own_rollout(
     assert len(asks.calls) == 2
 
 
-async def test_threads_that_nothing_ends_stop_the_run_in_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_endless_threads_stop_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_GRACE_S", 0.05)
     monkeypatch.setattr(threads, "ABANDONED_MAX", 2)
     environment = load_python(write(tmp_path, BLOCKING))

@@ -146,9 +146,7 @@ def start_sleeper(pid: Path) -> str:
     return f'subprocess.Popen([sys.executable, "-c", {code!r}], start_new_session=True)'
 
 
-async def test_one_that_is_stuck_is_ended_with_all_that_it_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_that_is_stuck_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_ANSWER_S", 0.5)
     pid = tmp_path / "pid"
     stuck = f"""
@@ -204,9 +202,7 @@ async def test_a_late_rollout_is_cancelled_and_leaves_the_child_alone(tmp_path: 
     assert before.reward == after.reward
 
 
-async def test_its_process_is_given_no_secrets_but_those_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_it_has_only_named_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "hidden-secret")
     monkeypatch.setenv("JUDGE_OF_MINE_KEY", "granted")
     seen = "ask(asked); said['reward'] = float('hidden-secret' not in str(os.environ)) "
@@ -238,9 +234,7 @@ def test_what_can_t_be_played_gets_a_sentence(
         load_verifiers(settings_of(tmp_path, config={"described": described}))
 
 
-async def test_a_child_that_can_t_be_started_gets_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"no-python, is not there.*make install-verifiers"):
         load_verifiers(VerifiersSettings(id="doors", python="no-python"))
     with pytest.raises(ConfigError, match="ended with status 3"):

@@ -129,9 +129,7 @@ async def test_who_need_not_wait_for_a_turn_finds_that_the_server_answers_again(
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["answered", "nobody asks any more"])
-async def test_a_silence_that_ended_is_not_said(
-    caplog: pytest.LogCaptureFixture, answered: bool
-) -> None:
+async def test_no_ended_silence_is_said(caplog: pytest.LogCaptureFixture, answered: bool) -> None:
     watch = SilenceWatch(SILENT)
     with watch.asking():
         watch.failed(ProviderFailed("timeout", "It took too long."), 0.0, 0.0)
@@ -172,9 +170,7 @@ async def test_a_silent_contender_is_named_once() -> None:
     ],
     ids=["no usage", "broken off", "redirected to no server", "to no address", "stream", "page"],
 )
-async def test_a_request_that_was_sent_costs_what_was_expected_where_no_reply_says_more(
-    app: Any, faults: list[Fault], cost: Spend
-) -> None:
+async def test_a_lost_reply_costs_what_it_might(app: Any, faults: list[Fault], cost: Spend) -> None:
     async with FaultyServer(app, 1.0 if faults else 0.0, faults) as url:
         assert await spent(url) == cost
     assert await spent(url) == Spend(), "it was not sent"

@@ -182,9 +182,7 @@ def test_a_refusal_is_a_sentence(
     assert not hub.files
 
 
-def test_what_does_not_arrive_is_a_sentence(
-    store: FolderStore, hub: HubServer, address: str
-) -> None:
+def test_what_does_not_arrive_is_told(store: FolderStore, hub: HubServer, address: str) -> None:
     hub.takes_objects = False
     done = push("mine", "--repo", "me/mine", store=store, hub=address, code=1)
     assert "Error while uploading 'adapter_model.safetensors'" in done.stderr

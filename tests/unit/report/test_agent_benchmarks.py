@@ -134,9 +134,7 @@ def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound() -> Non
     assert facts["The start"] == "o, step 3", "which was trained"
 
 
-def test_only_complete_contenders_are_logged_with_an_accuracy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_complete_contenders_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pl.concat([games(name, None, [won(5), lost(1)] * 4) for name in ("one", "other")])
     one, other = Benchmark(frame, words=GAMES).standings
     benchmark: Any = SimpleNamespace(standings=[one, replace(other, complete=False)], frame=frame)

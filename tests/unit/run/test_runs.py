@@ -115,9 +115,7 @@ def test_a_run_is_shown_with_its_settings_by_name(store: FolderStore) -> None:
     assert "d1ge57" not in str(shown) and "c0rpu5" not in str(shown)
 
 
-def test_a_restart_asks_before_it_deletes(
-    store: FolderStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_restart_asks_first(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ("restart", "m", "--step", 1)
     before = store.keys("")
     said = precis_runs(*command, store=store, code=1)

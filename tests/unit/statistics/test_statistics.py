@@ -153,9 +153,7 @@ def test_differences_are_paired_over_the_documents_both_were_scored_on() -> None
     ("successes", "count", "low", "high"),
     [(0, 20, 0.0, 0.1611), (88, 100, 0.8019, 0.9300), (13, 13, 0.7719, 1.0), (1, 1, 0.2065, 1)],
 )
-def test_a_share_of_successes_has_wilson_s_interval(
-    successes: int, count: int, low: float, high: float
-) -> None:
+def test_successes_have_wilson_s_range(successes: int, count: int, low: float, high: float) -> None:
     found = share_interval(successes, count)
     assert found.low <= found.mean == successes / count <= found.high, "a chart could not draw it"
     assert (found.low, found.high) == pytest.approx((low, high), abs=1e-4)

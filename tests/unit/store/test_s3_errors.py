@@ -58,9 +58,7 @@ def answered(code: str) -> ClientError:
         (FileNotFoundError(2, "It is gone", "/x/adapter"), StoreError, "It is gone (/x/adapter)"),
     ],
 )
-def test_a_failure_says_what_to_correct_and_whether_to_try_again(
-    error: Exception, kind: type[StoreError], said: str
-) -> None:
+def test_a_failure_says_what_to_do(error: Exception, kind: type[StoreError], said: str) -> None:
     found = explain(error, "write s3://bucket/key")
     assert type(found) is kind
     assert said in str(found)

@@ -115,9 +115,7 @@ def test_a_folder_that_can_not_be_read_is_no_empty_one_unless_it_is_gone(
         assert store.keys("") == ["m/ledger.json"]
 
 
-def test_what_another_user_has_written_is_not_deleted(
-    store: FolderStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_file_of_another_is_deleted(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, missing_ok: bool = False) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
 
@@ -190,9 +188,7 @@ def test_a_write_that_is_refused_to_all_writers_is_no_conflict(
     assert isinstance(caught.value, StoreConflict) is is_conflict
 
 
-def test_nobody_waits_for_ever_for_a_process_that_is_stopped_in_a_conditional_write(
-    store: FolderStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_awaits_a_stopped_write(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is the lock taken from it: its write is still to come, and two would have won."""
     monkeypatch.setattr("precis.store.folder.PATIENCE_S", 0.2)
     lock = store.root / "m" / ".precis.lock"

@@ -67,9 +67,7 @@ async def test_a_benchmark_without_its_shared_limit_stops(monkeypatch: pytest.Mo
         await look_up_run.fn(config)
 
 
-async def test_documents_that_are_left_out_are_told_where_the_terminal_shows_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_omitted_documents_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     content = rows()
     for row in content[:2]:
         row["answer"] = "UNANSWERABLE"

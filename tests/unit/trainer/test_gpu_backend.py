@@ -173,9 +173,7 @@ async def test_arts_monitor_of_vllm_lasts_without_a_reference(backend: Any) -> N
     monitors[0].cancel()
 
 
-async def test_its_process_has_no_name_that_a_trainer_of_art_kills(
-    unready: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_its_process_has_another_name(unready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that starts runs `pkill -9 model-service`, for whatever is on its host."""
     names: list[str] = []
     actors = ModuleType("mp_actors")
@@ -222,9 +220,7 @@ async def test_an_adapter_that_vllm_did_not_take_or_training_left_as_it_was_is_n
             await backend.train(MODEL, NO_GROUPS)
 
 
-async def test_a_training_that_fails_is_told_of_and_then_the_trainer_ends(
-    backend: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_training_ends_it(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The adapter in memory has moved by a part of the step: nothing may go on from it."""
     ended: list[str] = []
     monkeypatch.setattr(jobs, "end_after_answer", ended.append)

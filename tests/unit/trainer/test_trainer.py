@@ -287,9 +287,7 @@ def test_a_reward_that_is_no_number_is_refused(reward: float) -> None:
         encode_groups([group(reward)])
 
 
-def test_a_second_trainer_in_a_folder_is_refused_with_who_works_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_trainer_there_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRECIS_TOKEN", TOKEN)
     monkeypatch.setattr("precis.trainer.server._LOCK_PATIENCE_S", 0.2)
     with (

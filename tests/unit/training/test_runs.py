@@ -106,9 +106,7 @@ async def test_each_step_is_sampled_from_the_adapter_before_its_own_unless_that_
     assert digests(killed)[2] != digests(life)[2], "the adapter is the same"
 
 
-async def test_steps_stand_in_arts_files_once_also_after_a_kill_and_without_a_right_to_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_arts_files_have_a_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To list what was left half written S3 asks for a permission of its own, of the bucket."""
 
     def refuse(_: FolderStore) -> int:
@@ -312,9 +310,7 @@ async def test_a_judge_that_is_out_at_a_validation_is_waited_for(tmp_path: Path)
     assert ledger(life).next_step == 1
 
 
-async def test_a_second_judge_rules_on_every_validation_also_where_a_ruler_rewards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_second_judge_always_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = lexical_judge
 
     async def decline_first(asked: ChatRequest) -> Completion:
@@ -369,9 +365,7 @@ async def test_a_run_without_gain_stops_early_at_its_best(tmp_path: Path) -> Non
     assert find_model(patient.store, Reference("m")).step == 4
 
 
-async def test_old_checkpoints_go_although_no_validation_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_old_checkpoints_always_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else hundreds of them would fill the disk of a store."""
     monkeypatch.setattr(stages, "_DELETE_EVERY", 2)
     life = Life(tmp_path, {"steps": 5, "validate_every": 100})
@@ -413,9 +407,7 @@ async def test_a_run_is_taken_back_and_another_one_begun_with_it(tmp_path: Path)
     assert once is not None and again is not None and again.files == once.files
 
 
-async def test_a_run_writes_over_no_checkpoint_that_a_ledger_from_a_backup_lacks(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_no_checkpoint_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     life = Life(tmp_path, {})
     await life.live()
     newest = ledger(life)

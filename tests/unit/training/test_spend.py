@@ -62,9 +62,7 @@ async def test_what_is_trained_or_kept_and_not_yet_committed_is_paid_for_once(
             assert ledger.usd == pytest.approx(cost), f"killed at {point.name}"
 
 
-async def test_all_judging_is_in_the_ledger_after_each_validation_and_after_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_all_judging_is_booked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as that of the benchmark behind the training, or of a start that ends before it."""
     monkeypatch.setenv("JUDGE_API_KEY", KEY)
     noted: list[int] = []
@@ -123,9 +121,7 @@ async def test_what_is_left_to_book_is_no_rounding_error_below_zero(tmp_path: Pa
     assert DemonstrationJournal(store, "m", "c").kept.usd == 0
 
 
-async def test_the_last_cost_is_booked_once_whether_a_commit_had_succeeded_or_not(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_last_cost_is_booked_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with Life(tmp_path, {}).opened() as run:
         await run.read_ledger()
         await run.book_rest(Spend(usd=1.0))
@@ -190,9 +186,7 @@ async def test_a_machine_of_a_run_that_was_taken_over_is_counted_by_its_next_hol
         assert f"The run's last ${usd:.2f} are in no ledger" in caplog.text
 
 
-async def test_what_a_written_ledger_has_is_not_booked_again_although_no_answer_came(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_written_cost_counts_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The network is lost while the cost of a validation is written, and comes back."""
     life = Life(tmp_path, {})
     async with life.opened() as run:

@@ -80,9 +80,7 @@ class Writer:
         return await baselines()["lead-350"](request)
 
 
-async def test_a_teacher_is_paid_once_for_all_runs_of_a_store_whatever_their_budget(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_teacher_is_paid_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     writer = Writer()
     with teaching(writer) as teacher:
         warm = {"source": "teacher", "scenarios": 5, "teacher": teacher}

@@ -65,9 +65,7 @@ def test_the_reward_falls_over_the_last_tenth_of_the_words(words: int, share: fl
         (0.0, "judged_not_prose", "3 of 4 right (scored zero: judged_not_prose), "),
     ],
 )
-def test_a_summary_is_shown_with_its_right_answers_and_its_prose(
-    prose: float, why: Disqualified | None, earned: str
-) -> None:
+def test_a_summary_shows_its_answers(prose: float, why: Disqualified | None, earned: str) -> None:
     [summary], _ = judged("trained", 3, [3])
     shown = show_summary(replace(summary, prose=prose, disqualified=why).rollout)
     assert earned in shown

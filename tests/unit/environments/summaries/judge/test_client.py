@@ -146,9 +146,7 @@ async def test_a_ceiling_is_measured_for_each_effort(tmp_path: Path) -> None:
         assert len(server.requests) == asked[0], "a damaged one is measured again"
 
 
-async def test_verdicts_by_other_rules_are_not_taken_from_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_other_rules_miss_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ReplyCache(tmp_path / "replies.db") as cache:
         for rules in ("one", "another"):
             monkeypatch.setattr("precis.environments.summaries.judge.cached.RULES_VERSION", rules)

@@ -55,9 +55,7 @@ NONE = of(UNANSWERABLE, answerable=False)
         (NONE, "5", False),
     ],
 )
-def test_a_grader_is_asked_but_for_the_golden_answer_word_for_word_and_for_none(
-    question: Question, given: str, is_right: bool | None
-) -> None:
+def test_plain_answers_ask_no_grader(question: Question, given: str, is_right: bool | None) -> None:
     assert ruling(question, given) is is_right
 
 
