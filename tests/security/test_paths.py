@@ -213,7 +213,9 @@ PIECE = 65_536
 
 
 class Lying:
-    """A trainer that says and sends what it likes."""
+    """A trainer that says and sends what it likes, and its client."""
+
+    trainer: RemoteTrainer
 
     def __init__(self) -> None:
         self.event: Any = "result"
@@ -236,12 +238,12 @@ MODEL: Any = art.TrainableModel(name="m", project="p", base_model="b")
 
 
 @pytest.fixture
-async def lying(tmp_path: Path) -> AsyncIterator[tuple[Lying, RemoteTrainer]]:
-    app = Lying()
-    async with serving(app) as url:
-        trainer = RemoteTrainer(url, "token", tmp_path / "art")
-        yield app, trainer
-        await trainer.close()
+async def lying(tmp_path: Path) -> AsyncIterator[Lying]:
+    lying = Lying()
+    async with serving(lying) as url:
+        lying.trainer = RemoteTrainer(url, "token", tmp_path / "art")
+        yield lying
+        await lying.trainer.close()
 
 
 @pytest.mark.parametrize(
@@ -256,21 +258,20 @@ async def lying(tmp_path: Path) -> AsyncIterator[tuple[Lying, RemoteTrainer]]:
     ],
 )
 async def test_what_a_trainer_sends_is_what_it_said_and_stays_where_it_belongs(
-    lying: tuple[Lying, RemoteTrainer], tmp_path: Path, path: str, sent: list[bytes], said: str
+    lying: Lying, tmp_path: Path, path: str, sent: list[bytes], said: str
 ) -> None:
-    app, trainer = lying
     named = path.replace("/OUTSIDE", str(tmp_path / "outside"))
     file = {"path": named, "bytes": len(CONTENT), "sha256": SHA256}
-    app.state = {"run": "r", "checkpoints": {"0": [file]}}
-    app.files = {named: sent}
+    lying.state = {"run": "r", "checkpoints": {"0": [file]}}
+    lying.files = {named: sent}
     with pytest.raises(TrainerError, match=said):
-        await trainer.save(MODEL, 0, tmp_path / "kept" / "deep" / "files")
+        await lying.trainer.save(MODEL, 0, tmp_path / "kept" / "deep" / "files")
     assert not list(tmp_path.rglob("outside"))
     kept = [one.stat().st_size for one in tmp_path.rglob("weights")]
     assert sum(kept) < 20 * PIECE
-    app.state = {"run": "r"}
+    lying.state = {"run": "r"}
     with pytest.raises(TrainerError, match="holds no checkpoint 4"):
-        await trainer.save(MODEL, 4, tmp_path / "files")
+        await lying.trainer.save(MODEL, 4, tmp_path / "files")
 
 
 @pytest.mark.parametrize(
@@ -288,21 +289,19 @@ async def test_what_a_trainer_sends_is_what_it_said_and_stays_where_it_belongs(
     ],
 )
 async def test_an_error_of_a_trainer_is_one_of_ours_and_a_sentence_even_where_it_lacks_a_part(
-    lying: tuple[Lying, RemoteTrainer], data: dict[str, Any], kind: str, said: str
+    lying: Lying, data: dict[str, Any], kind: str, said: str
 ) -> None:
-    app, trainer = lying
-    app.event = "error"
-    app.state = data
+    lying.event = "error"
+    lying.state = data
     with pytest.raises(TrainerError, match=said) as raised:
-        await trainer.state(MODEL)
+        await lying.trainer.state(MODEL)
     assert type(raised.value).__name__ == kind
 
 
 async def test_no_answer_is_read_through_arts_recorder(
-    lying: tuple[Lying, RemoteTrainer], monkeypatch: pytest.MonkeyPatch
+    lying: Lying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It keeps all that it reads, in a time that grows with the square of an answer's length."""
     monkeypatch.delattr(httpx.Response, "aiter_bytes")
-    app, trainer = lying
-    app.state = {"run": "x"}
-    assert (await trainer.state(MODEL)).run == "x"
+    lying.state = {"run": "x"}
+    assert (await lying.trainer.state(MODEL)).run == "x"

@@ -60,8 +60,9 @@ def config(store: Path, url: str, **settings: Any) -> dict[str, Any]:
     }
 
 
-async def train_here(precis: Precis, config: dict[str, Any], **environment: str) -> Any:
-    """Train with all services in this process, against the server; the state that it comes to."""
+async def train_here(precis: Precis, config: dict[str, Any]) -> Any:
+    """Train with all services in this process and a home beside the run's store, against the
+    server; the state that it comes to."""
     import prefect.settings as known  # takes seconds, too long where tests are only collected
     from prefect.flow_runs import apause_flow_run
 
@@ -75,8 +76,8 @@ async def train_here(precis: Precis, config: dict[str, Any], **environment: str)
     }
     run_training = partial(flows.train.run_training, launch=in_process)
     with pytest.MonkeyPatch.context() as patch, known.temporary_settings(settings):
-        for name, value in environment.items():
-            patch.setenv(name, value)
+        patch.setenv("PRECIS_HOME", f"{config['store']}-home")
+        patch.setenv("JUDGE_API_KEY", KEY)
         patch.setattr(flows.train, "run_training", run_training)
         # As often as ever, but sooner.
         for stage in (tasks.training.gather_rollouts, tasks.training.commit_step):
@@ -89,14 +90,8 @@ def ledger(store: Path) -> Ledger:
     return Ledger.model_validate_json((store / "judged" / "ledger.json").read_text())
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> dict[str, str]:
-    """A cache of replies of one's own, and the judge's key."""
-    return {"PRECIS_HOME": str(tmp_path / "home"), "JUDGE_API_KEY": KEY}
-
-
-async def test_with_the_judge_out_the_run_pauses_and_goes_on_when_resumed(
-    precis: Precis, tmp_path: Path, home: dict[str, str]
+async def test_without_its_judge_a_run_pauses_and_is_resumed(
+    precis: Precis, tmp_path: Path
 ) -> None:
     """Though it fails on what is sampled ahead: the step in hand is trained first."""
     is_back = asyncio.Event()
@@ -104,7 +99,7 @@ async def test_with_the_judge_out_the_run_pauses_and_goes_on_when_resumed(
     async with FaultyServer(out_from_the_second_step(tmp_path, refusal, is_back)) as url:
         settings = config(tmp_path, url, steps=3, off_policy_steps=1, judge_patience_s=120)
         settings["judge"] |= {"tries_max": 1}
-        run = asyncio.create_task(train_here(precis, settings, **home))
+        run = asyncio.create_task(train_here(precis, settings))
         await until(lambda: _has_committed(tmp_path, 1), "the first step")
         with client_of(precis.api) as api:
             (found,) = await asyncio.to_thread(runs_in, api, str(tmp_path))
@@ -117,7 +112,7 @@ async def test_with_the_judge_out_the_run_pauses_and_goes_on_when_resumed(
 
 
 async def test_a_judge_that_refuses_everybody_is_named_in_log_and_progress(
-    precis: Precis, tmp_path: Path, home: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    precis: Precis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(silence, "_SAID_AFTER_S", 3.0)
     is_back = asyncio.Event()
@@ -126,7 +121,7 @@ async def test_a_judge_that_refuses_everybody_is_named_in_log_and_progress(
     async with FaultyServer(out_from_the_second_step(tmp_path, refusal, is_back)) as url:
         settings = config(tmp_path, url)
         settings["judge"] |= {"tries_max": 1000}
-        run = asyncio.create_task(train_here(precis, settings, **home))
+        run = asyncio.create_task(train_here(precis, settings))
         await until(lambda: _has_committed(tmp_path, 1), "the first step")
         with client_of(precis.api) as api:
             (found,) = await asyncio.to_thread(runs_in, api, str(tmp_path))
@@ -156,14 +151,12 @@ def _progress_of(api: httpx.Client, run: str) -> str:
     return " ".join(progress["description"] for progress in found)
 
 
-async def test_a_run_at_its_budget_fails_by_that_name_with_what_to_do(
-    precis: Precis, tmp_path: Path, home: dict[str, str]
-) -> None:
+async def test_a_run_at_its_budget_fails_with_what_to_do(precis: Precis, tmp_path: Path) -> None:
     app = completions_app(lexical_judge, lambda: [LEXICAL_MODEL], KEY)
     async with FaultyServer(app) as url:
         settings = config(tmp_path, url, budget_usd=0.001)
         settings["judge"] |= {"prices": {LEXICAL_MODEL: [1.0, 1.0]}}
-        state = await train_here(precis, settings, **home)
+        state = await train_here(precis, settings)
     assert (state.type, state.name) == ("FAILED", "BudgetReached")
     assert state.message.startswith("The run has spent $")
     assert "Raise budget_usd and start it again to continue." in state.message
@@ -179,18 +172,16 @@ async def test_a_run_at_its_budget_fails_by_that_name_with_what_to_do(
     assert began[told] < began[rents], "what the run will cost is told once a machine costs"
 
 
-async def test_flows_with_one_key_share_its_limit(
-    precis: Precis, tmp_path: Path, home: dict[str, str]
-) -> None:
+async def test_flows_with_one_key_share_its_limit(precis: Precis, tmp_path: Path) -> None:
     settings = config(tmp_path, "", judge_concurrency_limit="judge", steps=1)
     settings["judge"] = {"provider": "lexical", "limits": {"in_flight": 4}}
     with client_of(precis.api) as api:
         limit = {"name": "judge", "limit": 4, "active": True}
         api.post("/v2/concurrency_limits/", json=limit).raise_for_status()
     too_many = settings | {"judge": {"provider": "lexical", "limits": {"in_flight": 5}}}
-    state = await train_here(precis, too_many, **home)
+    state = await train_here(precis, too_many)
     assert "has 4 slots, and a step takes 5" in state.message
-    state = await train_here(precis, settings, **home)
+    state = await train_here(precis, settings)
     assert state.is_completed(), state
     with client_of(precis.api) as api:
         limits = api.post("/v2/concurrency_limits/filter", json={}).json()
@@ -198,17 +189,17 @@ async def test_flows_with_one_key_share_its_limit(
 
 
 async def test_a_run_with_nothing_left_to_do_starts_no_trainer(
-    precis: Precis, tmp_path: Path, home: dict[str, str]
+    precis: Precis, tmp_path: Path
 ) -> None:
     """A sweep that is run again would rent a machine for each trial that it has."""
     settings = {**config(tmp_path, "", steps=1), "judge": {"provider": "lexical"}}
-    assert (await train_here(precis, settings, **home)).is_completed()
+    assert (await train_here(precis, settings)).is_completed()
     lease = tmp_path / "judged" / "lease.json"
     before = lease.read_bytes()
-    state = await train_here(precis, settings, **home)
+    state = await train_here(precis, settings)
     assert state.is_completed() and "come to step 1 already" in state.message
     assert lease.read_bytes() == before, "the trainer starts under the lease"
-    assert (await train_here(precis, {**settings, "steps": 2}, **home)).is_completed()
+    assert (await train_here(precis, {**settings, "steps": 2})).is_completed()
     assert ledger(tmp_path).next_step == 2
 
 

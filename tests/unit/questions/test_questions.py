@@ -68,6 +68,7 @@ class Writer:
     asked: list[str] = field(default_factory=list)
     excuse: str = ""
     refused: int = 0
+    url: str = ""
 
     async def complete(self, request: ChatRequest) -> Completion:
         text = data_in(request.messages)["text"]
@@ -86,10 +87,11 @@ class Writer:
 
 
 @pytest.fixture
-def writer() -> Iterator[tuple[Writer, str]]:
+def writer() -> Iterator[Writer]:
     writer = Writer()
     with served(completions_app(writer.complete, lambda: ["w"], KEY)) as url:
-        yield writer, f"{url}/v1"
+        writer.url = f"{url}/v1"
+        yield writer
 
 
 @pytest.fixture
@@ -121,11 +123,10 @@ def made_in(folder: Path) -> list[Document]:
     return read_documents(DocumentsConfig(source=str(folder.parent / "corpus.parquet")))
 
 
-def test_a_corpus_holds_what_the_judge_answers(writer: tuple[Writer, str], folder: Path) -> None:
-    model, url = writer
+def test_a_corpus_holds_what_the_judge_answers(writer: Writer, folder: Path) -> None:
     (folder / "deep.html").write_text("<div>" * 50_000)
     (folder / "broken.pdf").write_bytes(b"no PDF")
-    said = make(folder, url, "--yes", "--price", "1", "2")
+    said = make(folder, writer.url, "--yes", "--price", "1", "2")
     assert "deep.html is nested too deeply" in said
     assert "broken.pdf can't be read as PDF" in said
     assert "left out: 2." in said
@@ -141,54 +142,51 @@ def test_a_corpus_holds_what_the_judge_answers(writer: tuple[Writer, str], folde
     for one in made:
         asked = [question.text for question in one.questions]
         assert len(set(asked)) == len(asked)
-    assert len(model.asked) == 6
+    assert len(writer.asked) == 6
 
 
-def test_nothing_is_paid_for_twice_or_unasked(writer: tuple[Writer, str], folder: Path) -> None:
-    model, url = writer
+def test_nothing_is_paid_for_twice_or_unasked(writer: Writer, folder: Path) -> None:
     kept = folder.parent / "corpus.parquet.paid"
     kept.write_text("in the way")
-    assert "corpus.parquet.paid" in make(folder, url, "--yes", code=1)
+    assert "corpus.parquet.paid" in make(folder, writer.url, "--yes", code=1)
     kept.unlink()
-    assert "say --yes" in make(folder, url, code=1)
-    assert not model.asked, "nobody is there to be asked, and nothing could be kept"
+    assert "say --yes" in make(folder, writer.url, code=1)
+    assert not writer.asked, "nobody is there to be asked, and nothing could be kept"
     (folder / "again.md").write_text(CORPUS[0].text)
-    assert "the same as another, and are left out: 1." in make(folder, url, "--yes")
+    assert "the same as another, and are left out: 1." in make(folder, writer.url, "--yes")
     first = made_in(folder)
-    assert "6 of 6 documents are paid for already." in make(folder, url)
+    assert "6 of 6 documents are paid for already." in make(folder, writer.url)
     assert made_in(folder) == first
     for name in ("0.txt", "again.md"):
         (folder / name).unlink()
-    make(folder, url)
-    assert len(model.asked) == 6
+    make(folder, writer.url)
+    assert len(writer.asked) == 6
     assert len(made_in(folder)) < len(first)
 
 
 def test_another_judge_that_costs_is_not_asked_unasked(
-    writer: tuple[Writer, str], folder: Path, monkeypatch: pytest.MonkeyPatch
+    writer: Writer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, url = writer
     monkeypatch.setenv("JUDGE_API_KEY", KEY)
-    make(folder, url, "--yes")
+    make(folder, writer.url, "--yes")
     with served(completions_app(lexical_judge, lambda: ["j"], KEY)) as judge:
         other = ["--judge", "url", "--judge-url", f"{judge}/v1", "--judge-model", "j"]
-        said = make(folder, url, *other, code=1)
+        said = make(folder, writer.url, *other, code=1)
         assert "The judge will be called about" in said and "say --yes" in said
         assert "w will write questions" not in said
-        said = make(folder, url, *other, "--yes")
+        said = make(folder, writer.url, *other, "--yes")
         assert re.search(r"The judge took \d+ requests, at an unknown price", said)
-        assert "6 of 6 documents are paid for" in make(folder, url, *other)
+        assert "6 of 6 documents are paid for" in make(folder, writer.url, *other)
 
 
-def test_a_document_that_fails_is_tried_again(writer: tuple[Writer, str], folder: Path) -> None:
+def test_a_document_that_fails_is_tried_again(writer: Writer, folder: Path) -> None:
     """The writer refuses one that is longer than the model's context, say."""
-    model, url = writer
-    model.faults = ["500", "not JSON", '{"questions": []}', "400", "429"]
-    said = make(folder, url, "--yes", code=1)
+    writer.faults = ["500", "not JSON", '{"questions": []}', "400", "429"]
+    said = make(folder, writer.url, "--yes", code=1)
     assert re.search(r"\d\.txt: no questions were written: .* \(400: No to …", said)
-    assert len(model.asked) == 5
-    again = make(folder, url, "--yes")
-    assert len(model.asked) == 6
+    assert len(writer.asked) == 5
+    again = make(folder, writer.url, "--yes")
+    assert len(writer.asked) == 6
     assert "no questions were written" not in again
 
 
@@ -204,16 +202,15 @@ def test_a_document_that_fails_is_tried_again(writer: tuple[Writer, str], folder
     ],
 )
 def test_a_writer_that_can_t_be_used_stops_the_command_with_a_sentence(
-    writer: tuple[Writer, str], folder: Path, fault: str, told: str, tried_max: int
+    writer: Writer, folder: Path, fault: str, told: str, tried_max: int
 ) -> None:
-    model, url = writer
     for number in range(30):
         (folder / f"more-{number}.txt").write_text(f"{CORPUS[0].text} And {number} more.")
-    model.faults = [fault] * 100
-    said = make(folder, url, "--yes", code=1)
+    writer.faults = [fault] * 100
+    said = make(folder, writer.url, "--yes", code=1)
     assert told in said and "no questions were written" not in said
     assert KEY not in said
-    assert len(model.faults) >= 100 - tried_max, "more were tried than were under way"
+    assert len(writer.faults) >= 100 - tried_max, "more were tried than were under way"
 
 
 async def test_a_writer_that_takes_no_schema_is_asked_without_one() -> None:
