@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,21 +43,22 @@ def store(store: FolderStore, tmp_path: Path) -> FolderStore:
 
 
 @pytest.fixture(autouse=True)
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The current folder has a story, and questions about it."""
+def files(store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder has a store with a model, a story, and questions about it."""
     monkeypatch.chdir(tmp_path)
     STORY.write_text(TEXT)
     QUESTIONS.write_text("\n".join(json.dumps(one) for one in ABOUT_IT))
 
 
-def summarize(*arguments: object, store: FolderStore, **options: Any) -> Result:
-    return run_precis("summarize", *arguments, store=store, **options)
+def summarize(*arguments: object, store: FolderStore | None = None, **options: Any) -> Result:
+    known = store or FolderStore(Path("store"))
+    return run_precis("summarize", *arguments, store=known, **options)
 
 
-def test_who_wrote_is_said_beside_the_summaries_once(store: FolderStore, tmp_path: Path) -> None:
+def test_who_wrote_is_said_beside_the_summaries_once(tmp_path: Path) -> None:
     again = tmp_path / "again.txt"
     again.write_text(TEXT)
-    done = summarize(STORY, again, store=store)
+    done = summarize(STORY, again)
     best = "mine@0 (held-out accuracy 50.0%), the best that can be used here; --model names another"
     assert done.stderr == f"Written by {best}.\n"
     assert "Written by" not in done.stdout
@@ -71,9 +73,9 @@ def validate(store: FolderStore, name: str, *scores: float, corpus: str = "k") -
     store.put(ledger_key(name), ledger.model_dump_json().encode())
 
 
-def chosen(store: FolderStore) -> str:
+def chosen() -> str:
     """The model that writes where none is named."""
-    done = summarize(STORY, "--json", store=store)
+    done = summarize(STORY, "--json")
     return str(json.loads(done.stdout)["model"])
 
 
@@ -81,27 +83,27 @@ def test_the_best_run_that_can_be_used_here_writes_and_not_the_newest(
     store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     validate(store, "mine", 0.3)
-    assert chosen(store) == "mine@2", "of a run validated at its start alone, the newest"
+    assert chosen() == "mine@2", "of a run validated at its start alone, the newest"
     validate(store, "mine", 0.5, 0.4)
     for name, score in (("good", 0.7), ("poor", 0.3)):
         train_policy(store, name, tmp_path / name)
         validate(store, name, 0.1, score)
-    assert chosen(store) == "good@2"
+    assert chosen() == "good@2"
     store.delete("good/checkpoints/")
     monkeypatch.setenv("PATH", str(tmp_path))  # no vLLM
     write_adapter(tmp_path / "adapter")
     put_run(store, "adapter", tmp_path / "adapter")  # of 60 %
-    assert chosen(store) == "mine@0"
+    assert chosen() == "mine@0"
     # Scores on other documents are not compared, and the newest ones count.
     for name, score in (("worse", 0.2), ("fair", 0.4)):
         train_policy(store, name, tmp_path / name)
         validate(store, name, 0.1, score, corpus="own")
-    assert chosen(store) == "fair@2"
+    assert chosen() == "fair@2"
 
 
 def test_a_damaged_ledger_is_named_if_no_run_can_be_read(store: FolderStore) -> None:
     store.put(ledger_key("mine"), b"{")
-    done = summarize(STORY, store=store, code=1)
+    done = summarize(STORY, code=1)
     assert "mine/ledger.json can't be read" in done.stderr
     assert "precis runs repair mine" in done.stderr
 
@@ -117,29 +119,29 @@ def test_a_damaged_ledger_is_named_if_no_run_can_be_read(store: FolderStore) -> 
         "* * *",
     ],
 )
-def test_no_text_gives_an_empty_summary(store: FolderStore, text: str) -> None:
+def test_no_text_gives_an_empty_summary(text: str) -> None:
     STORY.write_text(text)
-    done = summarize(STORY, "--words", 20, store=store)
+    done = summarize(STORY, "--words", 20)
     assert done.stdout.strip()
     assert count_words(done.stdout) <= 20
     assert set(done.stdout) <= set(text + " \n")
 
 
-def test_facts_that_were_not_kept_are_told_of(store: FolderStore) -> None:
-    whole = summarize(STORY, "--questions", QUESTIONS, store=store).stdout
+def test_facts_that_were_not_kept_are_told_of() -> None:
+    whole = summarize(STORY, "--questions", QUESTIONS).stdout
     assert "Facts kept: 1 of 2." in whole
     assert "- not in the document: What is the name of the king's dog? Rex" in whole
     QUESTIONS.write_text(json.dumps(ABOUT_IT[0]))
     asked = (STORY, "--words", 20, "--json", "--questions", QUESTIONS, "--model")
     for step in range(3):
-        result = json.loads(summarize(*asked, f"mine@{step}", store=store).stdout)
+        result = json.loads(summarize(*asked, f"mine@{step}").stdout)
         (fact,) = result["facts"]
         assert fact["fate"] == ("kept" if "Aldery" in result["summary"] else "lost")
 
 
-def test_standard_input_is_summarized_and_asked_about(store: FolderStore) -> None:
+def test_standard_input_is_summarized_and_asked_about() -> None:
     QUESTIONS.write_text(json.dumps(ABOUT_IT[0]))
-    done = summarize("-", "--json", "--questions", QUESTIONS, store=store, given=TEXT)
+    done = summarize("-", "--json", "--questions", QUESTIONS, given=TEXT)
     result = json.loads(done.stdout)
     assert [fact["fate"] for fact in result["facts"]] == ["kept"]
     assert (result["file"], result["model"]) == ("standard input", "mine@0")
@@ -157,15 +159,15 @@ def test_standard_input_is_summarized_and_asked_about(store: FolderStore) -> Non
         (" ", "holds no questions"),
     ],
 )
-def test_bad_questions_are_named_by_line(store: FolderStore, content: str, said: str) -> None:
+def test_bad_questions_are_named_by_line(content: str, said: str) -> None:
     QUESTIONS.write_text(content)
-    done = summarize(STORY, "--questions", QUESTIONS, store=store, code=1)
+    done = summarize(STORY, "--questions", QUESTIONS, code=1)
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_mistyped_name_is_said_before_a_model_is_looked_for(store: FolderStore) -> None:
-    done = summarize("storry.txt", "--url", "http://127.0.0.1:1/v1", store=store, code=1)
+def test_a_mistyped_name_is_said_before_a_model_is_looked_for() -> None:
+    done = summarize("storry.txt", "--url", "http://127.0.0.1:1/v1", code=1)
     assert done.stderr == "There is no file storry.txt. See whether its name is right.\n"
 
 
@@ -185,26 +187,21 @@ def test_a_mistyped_name_is_said_before_a_model_is_looked_for(store: FolderStore
         (("--url", "http://127.0.0.1:1/v1"), "No server answers at http://127.0.0.1:1/v1"),
     ],
 )
-def test_a_mistake_gets_one_sentence(
-    store: FolderStore, arguments: tuple[str, ...], said: str
-) -> None:
-    done = summarize(STORY, *arguments, store=store, code=1)
+def test_a_mistake_gets_one_sentence(arguments: tuple[str, ...], said: str) -> None:
+    done = summarize(STORY, *arguments, code=1)
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.fixture
-def seen() -> list[ChatRequest]:
-    return []
+@dataclass
+class Server:
+    """Answers with the first words of a document, one more than asked for where it says so."""
 
+    seen: list[ChatRequest] = field(default_factory=list)
+    url: str = ""
 
-@pytest.fixture
-def server(seen: list[ChatRequest], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Answers with the first words of a document, one more than asked for where it says so; its
-    key is in the environment."""
-
-    async def complete(asked: ChatRequest) -> Completion:
-        seen.append(asked)
+    async def complete(self, asked: ChatRequest) -> Completion:
+        self.seen.append(asked)
         request = request_in(asked.messages)
         words = request.text.split()
         more = "too long" in request.text
@@ -213,95 +210,92 @@ def server(seen: list[ChatRequest], monkeypatch: pytest.MonkeyPatch) -> Iterator
             asked.model, [Choice(" ".join(words[: request.words_max + more]), finish)]
         )
 
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("PRECIS_API_KEY", "the-key")
-    with served(completions_app(complete, lambda: ["mine@3", "other@1"], "the-key")) as url:
-        yield f"{url}/v1"
+    server = Server()
+    with served(completions_app(server.complete, lambda: ["mine@3", "other@1"], "the-key")) as url:
+        server.url = f"{url}/v1"
+        yield server
 
 
-def test_a_server_is_asked_as_in_training(
-    store: FolderStore, server: str, seen: list[ChatRequest], caplog: pytest.LogCaptureFixture
-) -> None:
-    arguments: tuple[Any, ...] = (STORY, "--url", server, "--words", 25, "--json")
-    done = summarize(*arguments, "--model", "mine", store=store)
+def test_a_server_is_asked_as_in_training(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    arguments: tuple[Any, ...] = (STORY, "--url", server.url, "--words", 25, "--json")
+    done = summarize(*arguments, "--model", "mine")
     assert json.loads(done.stdout)["model"] == "mine@3"
-    (asked,) = seen
+    (asked,) = server.seen
     assert (asked.model, asked.temperature, asked.max_tokens) == ("mine@3", 0.0, 114)
     assert request_in(asked.messages).words_max == 25
-    refused = summarize(*arguments, store=store, PRECIS_API_KEY="another", code=1)
+    refused = summarize(*arguments, PRECIS_API_KEY="another", code=1)
     assert "rejects the key. Set PRECIS_API_KEY" in refused.stderr
-    unclear = summarize(*arguments, store=store, code=1)
+    unclear = summarize(*arguments, code=1)
     assert "there are: mine@3, other@1" in unclear.stderr
-    bare = summarize(STORY, "--url", server.removesuffix("/v1"), store=store, code=1)
+    bare = summarize(STORY, "--url", server.url.removesuffix("/v1"), code=1)
     assert "lists no models, as OpenAI's API does. See whether --url ends in /v1" in bare.stderr
-    small = summarize(
-        STORY, "--url", server, "--model", "mine@3", "--context", 512, store=store, code=1
-    )
+    small = summarize(STORY, "--url", server.url, "--model", "mine@3", "--context", 512, code=1)
     assert "no room for a document" in small.stderr
     STORY.write_text("This is too long. " * 20)
-    long = summarize(STORY, "--url", server, "--model", "mine@3", "--words", 20, store=store)
+    long = summarize(STORY, "--url", server.url, "--model", "mine@3", "--words", 20)
     assert "the summary has 21 words, over the 20 asked for" in long.stderr
     assert "The summary of mine@3 is cut off at its length limit" in caplog.text
 
 
 def test_a_served_model_is_asked_for_what_it_was_trained_for(
-    store: FolderStore, server: str, seen: list[ChatRequest], tmp_path: Path
+    server: Server, tmp_path: Path
 ) -> None:
     write_adapter(tmp_path / "adapter")
     runs = FolderStore(tmp_path / "runs")
     put_run(runs, "mine", tmp_path / "adapter")
     STORY.write_text("Each of these sentences is as long as the others are. " * 120)
-    asked = (STORY, "--url", server, "--model", "mine@3", "--json")
+    asked = (STORY, "--url", server.url, "--model", "mine@3", "--json")
     done = summarize(*asked, store=runs)
-    assert {request_in(one.messages).words_max for one in seen} == {120}
+    assert {request_in(one.messages).words_max for one in server.seen} == {120}
     assert json.loads(done.stdout)["parts"] > 1  # it was trained, and is served, with 2,048 tokens
-    seen.clear()
-    done = summarize(*asked, "--context", 4096, "--words", 30, store=store)
-    assert {request_in(one.messages).words_max for one in seen} == {30}
+    server.seen.clear()
+    done = summarize(*asked, "--context", 4096, "--words", 30)
+    assert {request_in(one.messages).words_max for one in server.seen} == {30}
     assert json.loads(done.stdout)["parts"] == 1
-    command = ["summarize", str(STORY), "--url", server, "--model", "mine@3", "--store", "gs://x"]
+    command = f"summarize {STORY} --url {server.url} --model mine@3 --store gs://x"
     done = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
     assert "How mine@3 was trained is not known here" in done.stderr
 
 
-def test_a_served_policy_reads_prose_alone_and_a_served_agent_is_refused(
-    store: FolderStore, server: str, seen: list[ChatRequest]
-) -> None:
+def test_a_served_policy_reads_prose_and_an_agent_none(store: FolderStore, server: Server) -> None:
     page = STORY.with_suffix(".md")
     page.write_text("# The mill\n\n| year |\n|---|\n| 1784 |\n\nIt closed in **1967**.\n")
-    asked = (page, "--url", server, "--model", "mine@3")
+    asked = (page, "--url", server.url, "--model", "mine@3")
     write_record(store, "mine", TrainingRecord(**{**AS_TRAINED, "base_model": "extractive"}))
-    summarize(*asked, store=store)
+    summarize(*asked)
     write_record(store, "mine", TrainingRecord(**AN_AGENT))
-    refused = summarize(*asked, store=store, code=1)
+    refused = summarize(*asked, code=1)
     assert "mine@3 is an agent, and writes no summaries." in refused.stderr
-    assert [request_in(one.messages).text for one in seen] == ["It closed in 1967."]
+    assert [request_in(one.messages).text for one in server.seen] == ["It closed in 1967."]
 
 
 @pytest.mark.parametrize("key", ["the-key\nanother", "schlüssel"])
-def test_a_key_that_cannot_be_sent_is_not_quoted(store: FolderStore, server: str, key: str) -> None:
-    asked = (STORY, "--url", server, "--model", "mine")
-    done = summarize(*asked, store=store, PRECIS_API_KEY=key, code=1)
+def test_a_key_that_cannot_be_sent_is_not_quoted(server: Server, key: str) -> None:
+    asked = (STORY, "--url", server.url, "--model", "mine")
+    done = summarize(*asked, PRECIS_API_KEY=key, code=1)
     assert "PRECIS_API_KEY holds characters that no key has" in done.stderr
     assert "the-key" not in done.stderr and "schl" not in done.stderr
-    summarize(*asked, store=store, PRECIS_API_KEY="the-key\r\n")
+    summarize(*asked, PRECIS_API_KEY="the-key\r\n")
 
 
-def test_a_long_document_is_split_and_told_of(
-    store: FolderStore, server: str, seen: list[ChatRequest]
-) -> None:
+def test_a_long_document_is_split_and_told_of(server: Server) -> None:
     sentences = [f"Fact number {n} stands in sentence {n} of this document." for n in range(300)]
     STORY.write_text(" ".join(sentences))
-    arguments = (STORY, "--url", server, "--model", "mine@3", "--words", 40, "--context", 2000)
-    done = summarize(*arguments, "--json", store=store)
+    arguments = (STORY, "--url", server.url, "--model", "mine@3", "--words", 40, "--context", 2000)
+    done = summarize(*arguments, "--json")
     result = json.loads(done.stdout)
     assert result["parts"] > 1
     assert f"summarized in {result['parts']} parts" in done.stderr
-    assert len(seen) == result["parts"] + 1
+    assert len(server.seen) == result["parts"] + 1
     room = room_for_text(2000, 40)
-    assert all(len(request_in(one.messages).text.encode()) <= 3 * room for one in seen)
+    assert all(len(request_in(one.messages).text.encode()) <= 3 * room for one in server.seen)
     # The last request is of the summaries of all parts, in their order.
-    parts = [request_in(one.messages).text.split()[2] for one in seen[:-1]]
-    joined = request_in(seen[-1].messages).text
+    parts = [request_in(one.messages).text.split()[2] for one in server.seen[:-1]]
+    joined = request_in(server.seen[-1].messages).text
     at = [joined.index(f"Fact number {number} ") for number in sorted(parts, key=int)]
     assert at == sorted(at)
 
