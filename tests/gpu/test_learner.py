@@ -125,9 +125,7 @@ def test_a_packed_answer_is_as_likely_as_it_is_alone(base_model: str) -> None:
         (PhiConfig(), True),
     ],
 )
-def test_a_model_whose_layers_would_be_computed_otherwise_is_refused(
-    config: Any, is_refused: bool
-) -> None:
+def test_a_model_with_layers_computed_otherwise_is_refused(config: Any, is_refused: bool) -> None:
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     with (
@@ -202,9 +200,7 @@ def test_learning_makes_good_answers_likelier(base_model: str) -> None:
     assert after["bad"] < before["bad"]
 
 
-def test_a_learner_that_was_restarted_goes_on_as_one_that_was_not(
-    base_model: str, tmp_path: Path
-) -> None:
+def test_a_restarted_learner_goes_on_as_one_that_was_not(base_model: str, tmp_path: Path) -> None:
     """Weights and Adam's moments come back: the next two updates give the same adapter."""
     updates = packed(samples(prompts=4), 4096, updates=4)
     config = TrainConfig(learning_rate=1e-3)
@@ -307,9 +303,7 @@ def test_reinforcement_begins_with_a_new_optimizer(base_model: str, tmp_path: Pa
     assert are_same(saved(unbroken, tmp_path / "on"), saved(restarted, tmp_path / "restarted"))
 
 
-def test_the_kl_penalty_pulls_to_what_reinforcement_began_with(
-    base_model: str, tmp_path: Path
-) -> None:
+def test_the_kl_penalty_pulls_to_the_start(base_model: str, tmp_path: Path) -> None:
     """After imitation that is the adapter that imitated; after a restart still the same one."""
     shown, step = packed(samples(prompts=4), 4096, updates=2)
     config = TrainConfig(learning_rate=1e-3, kl_penalty_coef=0.1)

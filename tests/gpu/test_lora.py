@@ -52,9 +52,7 @@ def test_an_adapters_share_is_added(tokens: int, width: int, rank: int) -> None:
 @pytest.mark.parametrize("rank", [4, 8])
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("tokens", [5, 200])
-def test_a_layer_of_several_parts_answers_as_its_adapter(
-    rank: int, has_bias: bool, tokens: int
-) -> None:
+def test_a_layer_of_parts_answers_as_its_adapter(rank: int, has_bias: bool, tokens: int) -> None:
     sizes = (576, 192, 192)
     weight, bias = drawn(sum(sizes), READ), drawn(sum(sizes)) if has_bias else None
     layer = layer_of(weight, bias, sizes)

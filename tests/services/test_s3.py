@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -55,22 +56,25 @@ def weather(s3_url: str) -> Iterator[FaultProxy]:
         yield proxy
 
 
-@pytest.fixture
-def proxy(weather: FaultProxy) -> Iterator[FaultProxy]:
-    yield weather
-    weather.clear()
-    weather.counts.clear()
+@dataclass
+class Way:
+    """The way to a store: directly, and through a proxy that spoils what it is told to."""
+
+    direct: S3Store
+    proxy: FaultProxy
+    store: S3Store
 
 
 @pytest.fixture
 def direct(s3_url: str) -> S3Store:
-    """The store, reached without the proxy."""
     return new_store(s3_url)
 
 
 @pytest.fixture
-def store(direct: S3Store, proxy: FaultProxy) -> S3Store:
-    return through(proxy.url, direct)
+def way(direct: S3Store, weather: FaultProxy) -> Iterator[Way]:
+    yield Way(direct, weather, through(weather.url, direct))
+    weather.clear()
+    weather.counts.clear()
 
 
 def test_more_keys_than_one_answer_holds_are_listed_and_deleted_by_one_client_of_many_threads(
@@ -142,90 +146,80 @@ def test_abandoned_uploads_below_the_prefix_are_aborted(direct: S3Store) -> None
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_a_conditional_write_wins_once_and_a_read_is_whole_in_spite_of_one_fault(
-    store: S3Store, direct: S3Store, proxy: FaultProxy, fault: Fault
-) -> None:
-    for content, version in ((b"first", None), (b"second", direct.put("second", b"x"))):
-        proxy.spoil(fault, "PUT")
+def test_a_conditional_write_wins_once_and_a_read_is_whole(way: Way, fault: Fault) -> None:
+    for content, version in ((b"first", None), (b"second", way.direct.put("second", b"x"))):
+        way.proxy.spoil(fault, "PUT")
         key = content.decode()
-        written = store.put_if(key, content, version)
-        blob = direct.get(key)
+        written = way.store.put_if(key, content, version)
+        blob = way.direct.get(key)
         assert blob is not None and (blob.data, blob.version) == (content, written)
         with pytest.raises(StoreConflict):
-            store.put_if(key, content, version)
+            way.store.put_if(key, content, version)
 
-    direct.put("m/key", b"content" * 100)
-    proxy.spoil(fault, "GET")
-    blob = store.get("m/key")
+    way.direct.put("m/key", b"content" * 100)
+    way.proxy.spoil(fault, "GET")
+    blob = way.store.get("m/key")
     assert blob is not None and blob.data == b"content" * 100
     if fault is not Fault.ALTERED_ANSWER:  # a listing carries no checksum
-        proxy.spoil(fault, "GET")
-        assert store.sizes("m/") == {"m/key": 700}
+        way.proxy.spoil(fault, "GET")
+        assert way.store.sizes("m/") == {"m/key": 700}
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_a_large_file_arrives_whole_in_spite_of_a_fault_in_each_direction(
-    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path, fault: Fault
-) -> None:
+def test_a_large_file_arrives_whole_despite_faults(way: Way, tmp_path: Path, fault: Fault) -> None:
     (tmp_path / "up").write_bytes(_LARGE)
-    proxy.spoil(fault, "PUT", "partNumber=2")
-    store.upload(tmp_path / "up", "adapter")
+    way.proxy.spoil(fault, "PUT", "partNumber=2")
+    way.store.upload(tmp_path / "up", "adapter")
     in_detail = {"Key": "runs/a/adapter", "ChecksumMode": "ENABLED"}
-    assert direct._s3.head_object(Bucket=direct.bucket, **in_detail)["ChecksumSHA256"]
-    direct.download("adapter", tmp_path / "down")
+    assert way.direct._s3.head_object(Bucket=way.direct.bucket, **in_detail)["ChecksumSHA256"]
+    way.direct.download("adapter", tmp_path / "down")
     assert (tmp_path / "down").read_bytes() == _LARGE
 
     (tmp_path / "down").unlink()
     if fault is not Fault.ALTERED_ANSWER:  # parts carry no checksum: see the restore below
-        proxy.spoil(fault, "GET", "adapter")
-        store.download("adapter", tmp_path / "down")
+        way.proxy.spoil(fault, "GET", "adapter")
+        way.store.download("adapter", tmp_path / "down")
         assert (tmp_path / "down").read_bytes() == _LARGE
-        assert proxy.counts[fault] == 2
+        assert way.proxy.counts[fault] == 2
 
 
-def test_an_answer_altered_on_its_way_is_fetched_again(
-    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path
-) -> None:
+def test_an_answer_altered_on_its_way_is_fetched_again(way: Way, tmp_path: Path) -> None:
     folder = tmp_path / "from"
     folder.mkdir()
     (folder / "weights").write_bytes(_LARGE)
-    commit(direct, "m", 1, folder, "digest")
-    proxy.spoil(Fault.ALTERED_ANSWER, "GET", "weights")
-    restore(store, "m", 1, tmp_path / "into")
+    commit(way.direct, "m", 1, folder, "digest")
+    way.proxy.spoil(Fault.ALTERED_ANSWER, "GET", "weights")
+    restore(way.store, "m", 1, tmp_path / "into")
     assert (tmp_path / "into" / "weights").read_bytes() == _LARGE
-    proxy.spoil(Fault.ALTERED_ANSWER, "GET", "weights", times=9)
+    way.proxy.spoil(Fault.ALTERED_ANSWER, "GET", "weights", times=9)
     with pytest.raises(CorruptCheckpoint, match="weights differs from its manifest"):
-        restore(store, "m", 1, tmp_path / "again")
+        restore(way.store, "m", 1, tmp_path / "again")
     assert not (tmp_path / "again").exists()
 
 
-def test_an_answer_that_always_breaks_off_is_tried_again_in_one_place(
-    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path
-) -> None:
-    direct.put("m/key", b"content" * 100)
-    proxy.spoil(Fault.TORN_ANSWER, "GET", times=99)
+def test_an_answer_that_always_breaks_off_is_tried_again(way: Way, tmp_path: Path) -> None:
+    way.direct.put("m/key", b"content" * 100)
+    way.proxy.spoil(Fault.TORN_ANSWER, "GET", times=99)
     with pytest.raises(StoreError, match="no whole answer of S3 came"):
-        store.get("m/key")
-    read = proxy.counts[Fault.TORN_ANSWER]
+        way.store.get("m/key")
+    read = way.proxy.counts[Fault.TORN_ANSWER]
     with pytest.raises(StoreError, match="no whole answer of S3 came"):
-        store.download("m/key", tmp_path / "down")
-    assert (read, proxy.counts[Fault.TORN_ANSWER] - read) == (3, 5)
+        way.store.download("m/key", tmp_path / "down")
+    assert (read, way.proxy.counts[Fault.TORN_ANSWER] - read) == (3, 5)
 
 
-def test_a_lost_acknowledgement_is_our_success_at_once(direct: S3Store, proxy: FaultProxy) -> None:
-    store = through(proxy.url, direct, tries_max=1)
-    proxy.spoil(Fault.LOST_ACK, "PUT")
+def test_a_lost_acknowledgement_is_our_success_at_once(way: Way) -> None:
+    store = through(way.proxy.url, way.direct, tries_max=1)
+    way.proxy.spoil(Fault.LOST_ACK, "PUT")
     version = store.put_if("latest.json", b"ours", None)
-    blob = direct.get("latest.json")
+    blob = way.direct.get("latest.json")
     assert blob is not None and (blob.data, blob.version) == (b"ours", version)
 
 
 @pytest.mark.parametrize("fault", [Fault.RESET, Fault.SLOW_DOWN])
-def test_a_server_that_stays_down_is_given_up_in_words_and_time(
-    direct: S3Store, proxy: FaultProxy, tmp_path: Path, fault: Fault
-) -> None:
-    store = through(proxy.url, direct, tries_max=2)
-    proxy.rain(1, 1, fault)
+def test_a_server_that_stays_down_is_given_up(way: Way, tmp_path: Path, fault: Fault) -> None:
+    store = through(way.proxy.url, way.direct, tries_max=2)
+    way.proxy.rain(1, 1, fault)
     (tmp_path / "up").write_bytes(b"weights")
     begun = time.monotonic()
     for act in (
@@ -239,54 +233,50 @@ def test_a_server_that_stays_down_is_given_up_in_words_and_time(
         with pytest.raises(StoreError, match=r"Can't .* [Tt]ry again"):
             act()
     assert time.monotonic() - begun < stretched(120)
-    assert direct.keys("") == []
+    assert way.direct.keys("") == []
 
 
-def test_a_broken_upload_leaves_nothing(direct: S3Store, proxy: FaultProxy, tmp_path: Path) -> None:
-    store = through(proxy.url, direct, tries_max=2)
+def test_a_broken_upload_leaves_nothing(way: Way, tmp_path: Path) -> None:
+    store = through(way.proxy.url, way.direct, tries_max=2)
     (tmp_path / "up").write_bytes(_LARGE)
-    proxy.spoil(Fault.TORN_REQUEST, "PUT", "partNumber=2", times=99)
+    way.proxy.spoil(Fault.TORN_REQUEST, "PUT", "partNumber=2", times=99)
     with pytest.raises(StoreError, match="Can't upload"):
         store.upload(tmp_path / "up", "adapter")
-    assert direct.keys("") == []
-    assert not direct._s3.list_multipart_uploads(Bucket=direct.bucket).get("Uploads")
+    assert way.direct.keys("") == []
+    assert not way.direct._s3.list_multipart_uploads(Bucket=way.direct.bucket).get("Uploads")
 
 
-def test_a_transfer_that_crawls_is_given_up(
-    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path
-) -> None:
+def test_a_transfer_that_crawls_is_given_up(way: Way, tmp_path: Path) -> None:
     (tmp_path / "up").write_bytes(_LARGE)
-    direct.upload(tmp_path / "up", "adapter")
-    proxy.spoil(Fault.SLOW_READ, "GET", times=99)
+    way.direct.upload(tmp_path / "up", "adapter")
+    way.proxy.spoil(Fault.SLOW_READ, "GET", times=99)
     begun = time.monotonic()
-    with pytest.raises(CancelledError), create_transfer_manager(store._s3, DOWNLOAD) as manager:
-        finish(manager.download(store.bucket, "runs/a/adapter", str(tmp_path / "down")), 0.3)
+    with pytest.raises(CancelledError), create_transfer_manager(way.store._s3, DOWNLOAD) as manager:
+        finish(manager.download(way.store.bucket, "runs/a/adapter", str(tmp_path / "down")), 0.3)
     assert time.monotonic() - begun < stretched(60)
     assert not (tmp_path / "down").exists()
 
 
-async def test_a_run_of_commits_in_the_rain_ends_as_on_a_dry_day(
-    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path
-) -> None:
+async def test_a_run_of_commits_in_the_rain_ends_as_on_a_dry_day(way: Way, tmp_path: Path) -> None:
     folder = tmp_path / "from"
     folder.mkdir()
     rain = [fault for fault in Fault if fault not in (Fault.SILENCE, Fault.ALTERED_ANSWER)]
-    proxy.rain(0.1, 0, *rain)
-    async with leased(store, "m", "wet") as lease:
+    way.proxy.rain(0.1, 0, *rain)
+    async with leased(way.store, "m", "wet") as lease:
         for step in range(6):
             (folder / "weights").write_bytes(bytes([step]) * 5000)
             await lease.check()
-            commit(store, "m", step, folder, "digest", lease=lease.id)
+            commit(way.store, "m", step, folder, "digest", lease=lease.id)
         policy = Retention(keep_last=2, keep_every=0)
-        pruned = prune(store, ledger_at(5, {1: 1.0}), policy, lease.id)
-    proxy.clear()
-    assert (pruned, committed_steps(direct, "m")) == ([2, 3], [0, 1, 4, 5])
-    newest = newest_whole(direct, "m")
+        pruned = prune(way.store, ledger_at(5, {1: 1.0}), policy, lease.id)
+    way.proxy.clear()
+    assert (pruned, committed_steps(way.direct, "m")) == ([2, 3], [0, 1, 4, 5])
+    newest = newest_whole(way.direct, "m")
     assert newest is not None and newest.step == 5
     for step in (0, 1, 4, 5):
-        restore(direct, "m", step, tmp_path / "into")
+        restore(way.direct, "m", step, tmp_path / "into")
         assert (tmp_path / "into" / "weights").read_bytes() == bytes([step]) * 5000
-    pointer, holder = direct.get("m/latest.json"), read_lease(direct, "m")
+    pointer, holder = way.direct.get("m/latest.json"), read_lease(way.direct, "m")
     assert pointer is not None and json.loads(pointer.data) == {"step": 5}
     assert holder is not None and holder.released
-    assert sum(proxy.counts.values()) - proxy.counts["ok"] >= 3
+    assert sum(way.proxy.counts.values()) - way.proxy.counts["ok"] >= 3

@@ -13,9 +13,7 @@ from precis.trainer.protocol import StoredModel
 from tests.gpu.flow.conftest import STEPS, TrainedRun, count_alike, trainer_in, write_greedily
 
 
-def test_a_fresh_trainer_writes_the_same_greedy_summaries(
-    trained_run: TrainedRun, tmp_path: Path
-) -> None:
+def test_a_fresh_trainer_writes_the_same_summaries(trained_run: TrainedRun, tmp_path: Path) -> None:
     restored = asyncio.run(_restore_and_write(trained_run, tmp_path / "fresh"))
     pairs = list(zip(restored, trained_run.summaries, strict=True))
     alike = [count_alike(one, other) for one, other in pairs]
