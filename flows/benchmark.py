@@ -5,6 +5,7 @@ from typing import Any
 
 from prefect import Flow, flow
 
+import flows  # noqa: F401  a worker loads this file alone
 from precis.benchmark.report import BenchmarkReport
 from precis.benchmark.run import open_benchmark, serve_others
 from precis.config import OF_A_RUN, BenchmarkConfig

@@ -6,6 +6,7 @@ from prefect import flow, task
 from prefect.artifacts import acreate_table_artifact
 from prefect.logging import get_run_logger
 
+import flows  # noqa: F401  a worker loads this file alone
 from precis.cluster import api
 from precis.cluster.sweep import Swept, down_cluster, sweep
 from precis.errors import ClusterError

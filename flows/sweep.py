@@ -5,6 +5,7 @@ import asyncio
 
 from prefect import flow
 
+import flows  # noqa: F401  a worker loads this file alone
 from precis.sweep.trials import SweepConfig
 from tasks.parameters import named, takes_settings
 from tasks.secrets import adopt_secrets

@@ -1,11 +1,14 @@
 """What `prefect.yaml` deploys fits the flows that it names."""
 
 import importlib
+import re
+import sys
 from typing import Any
 
 import pytest
 import yaml
-from prefect import Flow
+from prefect import Flow, flow_engine
+from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
 
 from flows.train import train
@@ -41,6 +44,20 @@ def test_a_deployment_has_its_flows_parameters(name: str, monkeypatch: pytest.Mo
             assert not (key == "store" and default), f"{name}: {key}"
             of_documents = key == "documents" and isinstance(default, dict)
             assert not (of_documents and sizes & set(default)), f"{name}: {key}"
+
+
+@pytest.mark.parametrize(
+    "entrypoint", sorted({entry["entrypoint"] for entry in DEPLOYMENTS.values()})
+)
+def test_a_flow_has_what_we_change_of_prefect_where_a_worker_loads_it(
+    entrypoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in filter(re.compile(r"flows\b").match, tuple(sys.modules)):
+        monkeypatch.delitem(sys.modules, name)
+    for changed in ("_send_heartbeats", "amaintain_concurrency_lease"):
+        monkeypatch.setattr(flow_engine, changed, None)
+    load_flow_from_entrypoint(entrypoint)
+    assert vars(flow_engine)["amaintain_concurrency_lease"] is not None
 
 
 def test_no_run_is_taken_for_dead_while_the_server_or_its_database_restarts() -> None:
