@@ -1,14 +1,24 @@
 """The flows: one a file, each a table of contents of its steps; and what Prefect, as of 3.9.1, does
 with a flow run that ours must not suffer."""
 
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from prefect import flow_engine
 from prefect._internal import _observation_delivery
+from prefect.client.schemas.objects import StateType
 from prefect.concurrency._leases import amaintain_concurrency_lease
+from prefect.flow_engine import BaseFlowRunEngine
+from prefect.runtime import flow_run
 from prefect.utilities.services import critical_service_loop
+
+from tasks.states import show_running_as, shown_as
+
+_LOOK_S = 5.0
 
 
 def _hold_slot(lease: UUID, seconds: float, **_: bool) -> AbstractAsyncContextManager[None]:
@@ -20,6 +30,27 @@ def _hold_slot(lease: UUID, seconds: float, **_: bool) -> AbstractAsyncContextMa
     return amaintain_concurrency_lease(lease, seconds, suppress_warnings=True)
 
 
+@contextmanager
+def _stay_shown(engine: BaseFlowRunEngine[Any, Any], join_on_exit: bool = True) -> Iterator[None]:
+    """Send a run's heartbeats, and show it as running again that an automation took for dead, or
+    that was retried, while this machine slept or had no network."""
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            if await shown_as(flow_run.id) in (StateType.CRASHED, StateType.SCHEDULED):
+                await show_running_as("Running", "It was silent for minutes, but is alive.")
+
+    looking = asyncio.create_task(look())
+    try:
+        with _send_heartbeats(engine, join_on_exit):
+            yield
+    finally:
+        looking.cancel()
+
+
+_send_heartbeats = flow_engine._send_heartbeats
+flow_engine._send_heartbeats = _stay_shown
 flow_engine.amaintain_concurrency_lease = _hold_slot  # type: ignore[assignment, attr-defined]
 # After three looks in vain, in half a minute, it would never again see that a run is cancelled.
 _observation_delivery.critical_service_loop = partial(  # type: ignore[attr-defined]

@@ -11,14 +11,15 @@ import errno
 import logging
 import re
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 import httpx
 from prefect import State, get_client
-from prefect.exceptions import MissingContextError, PrefectException, TerminationSignal
+from prefect.client.schemas.objects import StateType
+from prefect.exceptions import Abort, MissingContextError, PrefectException, TerminationSignal
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Crashed, Failed, Running
@@ -101,6 +102,8 @@ def says_why_it_stops(
             with lines_in_run_log():
                 return await flow(*args, **kwargs)
         except PrecisError as error:
+            if isinstance(error, LeaseLost) and str(flow_run.id) in str(error):
+                raise Abort(str(error)) from error  # leaves the state to a retry, elsewhere
             kind = next((one for one in _ADVICE if isinstance(error, one)), None)
             message = f"{error} {_ADVICE[kind]}".rstrip() if kind else str(error)
             stopped_as: State[Any] = Failed(
@@ -143,27 +146,34 @@ def said(report: R, message: str) -> R:
 
 
 async def show_running_as(name: str, message: str) -> None:
-    """Show this flow run as running under a name, such as `Preempted`, then `Recovering`.
+    """Show this flow run as running under a name, such as `Preempted`, and then as `Running`."""
+    await show(flow_run.id, Running(name=name, message=message))
 
-    `Running` restores the usual name. Without a server only the display is lost.
-    """
+
+async def show(run: str, state: State[Any], force: bool = False) -> None:
+    """Show a flow run in a state; without a server only the display is lost."""
     try:
         async with get_client() as client:
-            state: State[Any] = Running(name=name, message=message)
-            await client.set_flow_run_state(UUID(flow_run.id), state)
+            await client.set_flow_run_state(UUID(run), state, force=force)
     except (httpx.HTTPError, PrefectException) as error:
-        get_run_logger().warning("The run could not be shown as %s: %s", name, error)
+        get_run_logger().warning("The run %s could not be shown as %s: %s", run, state.name, error)
+
+
+async def shown_as(run: str) -> StateType | None:
+    """Return the type of the state that a flow run is in; None if the server does not say."""
+    with suppress(httpx.HTTPError, PrefectException):
+        async with get_client() as client:
+            return (await client.read_flow_run(UUID(run))).state_type
+    return None
 
 
 async def _is_being_cancelled() -> bool:
     """Return whether this run or, if it is a training's benchmark, the training is cancelled."""
-    try:
-        async with asyncio.timeout(_LOOK_S), get_client() as client:
-            own = await client.read_flow_run(UUID(flow_run.id))
-            root = await client.read_flow_run(UUID(flow_run.root_flow_run_id))
-    except (httpx.HTTPError, PrefectException, TimeoutError):
-        return False
-    return any(run.state is not None and run.state.is_cancelling() for run in (own, root))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LOOK_S):
+            found = (await shown_as(flow_run.id), await shown_as(flow_run.root_flow_run_id))
+            return StateType.CANCELLING in found
+    return False
 
 
 async def show_crashed(former: Holder | None) -> None:
@@ -171,11 +181,6 @@ async def show_crashed(former: Holder | None) -> None:
     named = re.search(r"\((\S+)\)$", former.run) if former else None
     if named is None or named[1] == flow_run.id:  # no run, a command, or this run
         return
-    try:
-        async with get_client() as client:
-            dead = await client.read_flow_run(UUID(named[1]))
-            if dead.state and dead.state.is_running():
-                crashed: State[Any] = Crashed(message=f"It has ended; {flow_run.name} continues.")
-                await client.set_flow_run_state(dead.id, crashed, force=True)
-    except (httpx.HTTPError, PrefectException) as error:
-        get_run_logger().info("The run %s could not be shown as crashed: %s", named[1], error)
+    if await shown_as(named[1]) == StateType.RUNNING:
+        message = f"It has ended; {flow_run.name} continues."
+        await show(named[1], Crashed(message=message), force=True)

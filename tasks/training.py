@@ -1,15 +1,18 @@
 """The stages of a step as Prefect's tasks, and the pause of a run."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import StateType
 from prefect.concurrency.asyncio import concurrency
-from prefect.flow_runs import apause_flow_run
 from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
+from prefect.states import Paused
 
 from precis.config import RunConfig
 from precis.errors import JudgeUnavailable
@@ -22,7 +25,7 @@ from precis.training.loop import Stages
 from precis.training.run import Run
 from precis.training.warm_start import DemonstrationJournal
 from tasks.policy import retried
-from tasks.states import show_running_as
+from tasks.states import show, show_running_as, shown_as
 from tasks.ui import watch_run
 
 T = TypeVar("T")
@@ -93,19 +96,22 @@ imitate = retried("imitate", "step 0: imitate for {run.name}")(warm_start.imitat
 async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
     """Do work that needs the judge; if the judge is unavailable, pause until the run is resumed.
     Raises JudgeUnavailable if the run is not to wait, or was not resumed in time."""
+    patience_s = run.config.judge_patience_s
     while True:
         try:
             return await work()
         except JudgeUnavailable as error:
-            if not run.config.judge_patience_s:
+            if not patience_s:
                 raise
             get_run_logger().error("%s Press Resume when the judge is back.", error)
-            try:
-                async with asyncio.timeout(run.config.judge_patience_s):
-                    # After its own time the server would put another end in place of ours.
-                    await apause_flow_run(timeout=2 * run.config.judge_patience_s, poll_interval=1)
-            except TimeoutError:
-                raise error from None
+            # After its own time the server would put another end in place of ours.
+            await show(flow_run.id, Paused(timeout_seconds=2 * patience_s))
+            deadline = time.monotonic() + patience_s
+            # It is scheduled if it was retried after this machine slept for longer.
+            while await shown_as(flow_run.id) not in (StateType.RUNNING, StateType.SCHEDULED):
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(1)
 
 
 STAGES = Stages(
@@ -128,13 +134,11 @@ STAGES = Stages(
 
 @asynccontextmanager
 async def judge_slots(config: RunConfig) -> AsyncIterator[None]:
-    """Hold this flow's slots of a limit that several flows share, while the block lasts.
+    """Hold this flow's slots of a limit that several flows share, while the block lasts. Raises
+    JudgeUnavailable if no slots became free in half an hour.
 
     Taken for a whole step, validation or contender: for each request it would cost more than the
     judge's answer.
-
-    Raises:
-        JudgeUnavailable: no slots became free in half an hour.
     """
     name = config.judge_concurrency_limit
     wanted = config.judge.limits.in_flight

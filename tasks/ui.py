@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx
-from prefect import State, get_client
+from prefect import get_client
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
@@ -15,7 +15,6 @@ from prefect.events import emit_event
 from prefect.exceptions import PrefectException
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
-from prefect.states import Running
 
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.report.training_report import TrainingView
@@ -44,11 +43,6 @@ class RunPage:
                 await self._client.update_flow_run(self._run, name=name)
                 share = 100 * done / steps
                 await self._put("progress", "progress", share, view.progress)
-                # An automation has taken it for dead while this machine slept or had no network.
-                shown = (await self._client.read_flow_run(self._run)).state
-                if shown is not None and shown.is_crashed():
-                    back: State[Any] = Running(message="It was silent for minutes, but is alive.")
-                    await self._client.set_flow_run_state(self._run, back)
             else:
                 await self._put("training", "markdown", report, f"Training of {self._model}")
         except (httpx.HTTPError, PrefectException) as error:

@@ -64,7 +64,6 @@ async def train_here(precis: Precis, config: dict[str, Any]) -> Any:
     """Train with all services in this process and a home beside the run's store, against the
     server; the state that it comes to."""
     import prefect.settings as known  # takes seconds, too long where tests are only collected
-    from prefect.flow_runs import apause_flow_run
 
     import flows.train
     import tasks.training
@@ -82,7 +81,6 @@ async def train_here(precis: Precis, config: dict[str, Any]) -> Any:
         # As often as ever, but sooner.
         for stage in (tasks.training.gather_rollouts, tasks.training.commit_step):
             patch.setattr(stage, "retry_delay_seconds", [0.1])
-        patch.setattr(tasks.training, "apause_flow_run", partial(apause_flow_run, poll_interval=1))
         return await flows.train.train(TrainConfig.model_validate(config), return_state=True)
 
 

@@ -8,14 +8,15 @@ import threading
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 from prefect import State, flow_engine
+from prefect.client.schemas.objects import StateType
 from prefect.concurrency import _leases
-from prefect.exceptions import MissingContextError, TerminationSignal
+from prefect.exceptions import Abort, MissingContextError, TerminationSignal
 from prefect.logging import disable_run_logger
-from prefect.states import Cancelling, Failed, Running
+from prefect.states import Failed
 from prefect.utilities.callables import get_call_parameters
 
 import flows.cluster  # what the package changes of Prefect is tested here too
@@ -31,6 +32,7 @@ from precis.errors import (
     JudgeError,
     JudgeRejected,
     JudgeUnavailable,
+    LeaseLost,
     PrecisError,
     StoreError,
     StoreRefused,
@@ -43,20 +45,67 @@ from tasks.states import lines_in_run_log, says_why_it_stops
 from tasks.training import wait_out_judge
 
 
-async def test_a_judge_that_stays_out_is_a_named_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def pause(timeout: float, poll_interval: float) -> None:
-        assert timeout > patience_s, "the server would end the run in its own words"
-        assert poll_interval == 1, "Resume would not be seen in the last of its ten seconds"
-        await asyncio.Event().wait()
+@pytest.mark.parametrize("state", ["PAUSED", "FAILED", "SCHEDULED", "RUNNING"])
+async def test_a_run_waits_for_its_judge_until_it_is_resumed_or_retried(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retried, if the server ended the pause while the machine slept: the worker leaves that to a
+    process that is alive."""
+
+    async def show(_: str, paused: State[Any]) -> None:
+        assert paused.is_paused() and paused.state_details.pause_timeout
+
+    async def shown_as(_: str) -> StateType:
+        return StateType(state)
+
+    answers: list[Exception | None] = [JudgeUnavailable("The judge does not answer."), None]
 
     async def ask() -> None:
-        raise JudgeUnavailable("The judge does not answer.")
+        if error := answers.pop(0):
+            raise error
 
-    monkeypatch.setattr(tasks.training, "apause_flow_run", pause)
-    patience_s = 0.01
-    run: Any = SimpleNamespace(config=SimpleNamespace(judge_patience_s=patience_s))
-    with disable_run_logger(), pytest.raises(JudgeUnavailable, match="does not answer"):
+    monkeypatch.setattr(tasks.training, "show", show)
+    monkeypatch.setattr(tasks.training, "shown_as", shown_as)
+    run: Any = SimpleNamespace(config=SimpleNamespace(judge_patience_s=1e-9))
+    goes_on = state in ("SCHEDULED", "RUNNING")
+    given_up = nullcontext() if goes_on else pytest.raises(JudgeUnavailable)
+    with disable_run_logger(), given_up:
         await wait_out_judge(run, ask)
+
+
+@pytest.mark.parametrize("state", ["CRASHED", "SCHEDULED"])
+async def test_a_run_of_any_flow_that_was_taken_for_dead_is_shown_as_running_again(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = asyncio.Event()
+
+    async def shown_as(_: str) -> StateType:
+        return StateType(state)
+
+    async def show(*_: str) -> None:
+        shown.set()
+
+    monkeypatch.setattr(flows, "_LOOK_S", 0)
+    monkeypatch.setattr(flows, "shown_as", shown_as)
+    monkeypatch.setattr(flows, "show_running_as", show)
+    engine: Any = SimpleNamespace(heartbeat_seconds=None)
+    with flow_engine._send_heartbeats(engine):
+        await shown.wait()
+
+
+async def test_a_run_whose_retry_has_taken_its_lease_leaves_the_state_to_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A laptop that wakes would end what was retried on another machine."""
+    monkeypatch.setattr(tasks.states, "flow_run", SimpleNamespace(id="3f"))
+
+    @says_why_it_stops
+    async def flow(holder: str) -> object:
+        raise LeaseLost(f"The model 'm' was taken over by the run m ({holder}).")
+
+    assert isinstance(await flow("4a"), State)
+    with pytest.raises(Abort):
+        await flow("3f")
 
 
 async def test_a_run_that_lost_its_slot_continues(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,16 +161,14 @@ async def test_a_run_that_a_signal_ends_is_cancelled_only_if_somebody_cancels_it
 ) -> None:
     ids = {name: str(uuid4()) for name in ("own", "root")}
 
-    async def read(run_id: UUID) -> Any:
-        return SimpleNamespace(state=states[str(run_id) == ids.get(cancelled)])
+    async def shown_as(run: str) -> StateType:
+        return StateType.CANCELLING if run == ids.get(cancelled) else StateType.RUNNING
 
     @says_why_it_stops
     async def flow() -> object:
         raise TerminationSignal(signal.SIGTERM)
 
-    states: tuple[State[Any], ...] = (Running(), Cancelling())
-    client = SimpleNamespace(read_flow_run=read)
-    monkeypatch.setattr(tasks.states, "get_client", lambda: nullcontext(client))
+    monkeypatch.setattr(tasks.states, "shown_as", shown_as)
     this = SimpleNamespace(id=ids["own"], root_flow_run_id=ids["root"])
     monkeypatch.setattr(tasks.states, "flow_run", this)
     with nullcontext() if cancelled in ids else pytest.raises(TerminationSignal):
