@@ -23,5 +23,7 @@ async def sweep(config: SweepConfig) -> str:
     """
     await adopt_secrets()
     trials = await prepare_trials(config)
-    results = await asyncio.gather(*(run_trial(config, trial) for trial in trials))
-    return await publish_ranking(config, results)
+    running = [asyncio.ensure_future(run_trial(config, trial)) for trial in trials]
+    # Until all have ended: the flow's end, as at a result that can't be read, cancels the others.
+    await asyncio.gather(*running, return_exceptions=True)
+    return await publish_ranking(config, await asyncio.gather(*running))

@@ -106,10 +106,8 @@ def says_why_it_stops(
                 raise Abort(str(error)) from error  # leaves the state to a retry, elsewhere
             kind = next((one for one in _ADVICE if isinstance(error, one)), None)
             message = f"{error} {_ADVICE[kind]}".rstrip() if kind else str(error)
-            stopped_as: State[Any] = Failed(
-                name=kind and kind.__name__, message=message, data=error
-            )
-            return cast(R, stopped_as)  # Prefect takes a returned state as the run's
+            # Prefect takes a returned state as the run's.
+            return cast(R, Failed(name=kind and kind.__name__, message=message, data=error))
         except TerminationSignal:
             # Prefect takes it for a crash if the signal came while a step waited for its commit.
             if await _is_being_cancelled():

@@ -35,6 +35,7 @@ from tasks.policy import retried
 from tasks.ui import artifact_key
 
 _POLL_S = 2
+_SLEPT_S = 20
 _ALIVE = [kind for kind in StateType if kind not in TERMINAL_STATES]
 
 
@@ -99,10 +100,8 @@ async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -
 
 
 async def _find_at_work(tag: str) -> FlowRun | None:
-    """Return a trial's run that an earlier run of the sweep has left running.
-
-    A run that is being cancelled still holds the model: it is waited for, and not returned.
-    """
+    """Return a trial's run that an earlier run of the sweep has left running. One that is being
+    cancelled still holds the model: it is waited for, and not returned."""
     async with get_client() as client:
         found = await client.read_flow_runs(
             flow_run_filter=FlowRunFilter(
@@ -125,4 +124,7 @@ async def _wait_for_end(run: FlowRun) -> FlowRun:
         while run.state is None or not run.state.is_final():
             await asyncio.sleep(_POLL_S)
             run = await client.read_flow_run(run.id)
+            if run.state_type == StateType.CRASHED:  # it says so in seconds if it only slept
+                await asyncio.sleep(_SLEPT_S)
+                run = await client.read_flow_run(run.id)
     return run
