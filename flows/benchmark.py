@@ -12,7 +12,7 @@ from precis.config import OF_A_RUN, BenchmarkConfig
 from precis.environments.protocol import Environment
 from precis.training.connection import TrainerConnection
 from precis.training.opening import open_environment
-from precis.training.serving import serve_checkpoints
+from precis.training.serving import checkpoints_of, serve_checkpoints
 from tasks.benchmark import (
     announce_cost,
     compare_with_before,
@@ -62,20 +62,18 @@ async def run_benchmark(
     started if any checkpoint takes part."""
     async with open_benchmark(config, environment) as run:
         trained = await line_up(run)
-        async with (
-            serve_others(run) as others,
-            serve_checkpoints(
+        async with serve_others(run) as others:
+            checkpoints = checkpoints_of(run, trained) if trained else []
+            await announce_cost(run, [*checkpoints, *others])  # while nothing is rented yet
+            async with serve_checkpoints(
                 run,
                 trained,
                 trainer,
                 start=start_trainer,
                 fetch=fetch_checkpoints,
                 show=show_running_as,
-            ) as checkpoints,
-        ):
-            trained_contenders = checkpoints.contenders if checkpoints else []
-            await announce_cost(run, [*trained_contenders, *others])
-            measured = await measure_all(run, checkpoints, others)
+            ) as served:
+                measured = await measure_all(run, served, others)
         comparison = await compare_with_before(run, trained, measured)
         report = await publish_report(run, trained, measured, comparison)
     return said(report, report.incomplete)

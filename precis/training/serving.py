@@ -19,7 +19,7 @@ from precis.records.rollout import UNJUDGED, Unscored
 from precis.rollouts.filter import refuse_too_many_unscored
 from precis.run.lease import leased
 from precis.statistics.standings import Contender
-from precis.trainer.client import RemoteTrainer
+from precis.trainer.client import Model, RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.training.connection import TrainerConnection
 from precis.training.opening import Start, connect_trainer
@@ -129,13 +129,22 @@ async def fetch_checkpoints(
         digest = trained.ledger.checkpoints.get(step, "")
         await trainer.fetch(model, step, stored, digest)
     await model.register(trainer)
+    return checkpoints_of(run, trained, model)
+
+
+def checkpoints_of(
+    run: BenchmarkRun, trained: TrainedLineup, model: Model | None = None
+) -> list[ContenderSpec]:
+    """Return the checkpoints as they are called at the trainer of a registered model; without one,
+    for a forecast alone, at no server's address."""
+    model = model or trainable(run.config)
     contenders = []
     for step in trained.steps:
         contenders.append(
             local_contender(
                 Contender(TRAINED, step),
                 model.get_inference_name(step),
-                url=str(model.inference_base_url),
+                url=model.inference_base_url or "http://trainer.invalid/v1",
                 key=str(model.inference_api_key),
                 in_flight=run.config.rollouts.in_flight,
                 identity=trained.ledger.checkpoints.get(step),

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from precis.benchmark.client import ContenderClient, Replies
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
-from precis.benchmark.lineup import serve_baselines, serve_rehearsed
+from precis.benchmark.lineup import TrainedLineup, serve_baselines, serve_rehearsed
 from precis.benchmark.measure import Attempt, measure, results_of
 from precis.benchmark.report import benchmark_facts
 from precis.benchmark.run import BenchmarkRun, announce_cost, estimate_cost
@@ -40,8 +40,10 @@ from precis.run.checkpoints import commit
 from precis.statistics.standings import Contender
 from precis.store import open_store
 from precis.store.kept import KeptRecords
+from precis.training.serving import checkpoints_of
 from tests.support.bridges import document
 from tests.support.corpora import BUNDLED
+from tests.support.ledgers import EMPTY
 from tests.support.local_server import serving
 from tests.support.reports import numbers_in
 
@@ -361,8 +363,10 @@ async def test_a_benchmark_tells_its_forecast_in_which_a_ceiling_of_the_store_co
         await announce_cost(run, [entry(provider)])
         assert await run.environment.ceiling(run.store) == 1.0
         await announce_cost(run, [replace(entry(provider), paid=False)])  # its judging is paid for
+        ledger = EMPTY.model_copy(update={"checkpoints": {1: "digest"}})
+        await announce_cost(run, checkpoints_of(run, TrainedLineup(ledger, (0, 1), None)))
     calls = [int(found) for found in re.findall(r"called about (\d+) times", caplog.text)]
-    assert calls == [4 * len(DOCUMENTS), 2 * len(DOCUMENTS)]
+    assert calls == [4 * len(DOCUMENTS), 2 * len(DOCUMENTS), 4 * len(DOCUMENTS)]
     assert "No price is known for m: only its replies may give it." in caplog.text
 
 
