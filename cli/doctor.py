@@ -7,7 +7,7 @@ import shlex
 import signal
 import threading
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -46,6 +46,7 @@ from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL, SECOND_K
 from precis.environments.summaries.services import Services
 from precis.errors import ClusterError, ConfigError, PrecisError
 from precis.models.licences import check_licence
+from precis.processes.child import ChildService
 from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
@@ -59,8 +60,8 @@ from precis.store import open_store
 from precis.text import write_dollars
 from precis.trainer.tinker.check import check_key, check_service, is_client_installed
 from precis.trainer.tinker.check import require_client as require_tinker
-from precis.training.opening import load_agent
-from precis.training.preflight import check_warm_start, find_stored_run
+from precis.training.opening import load_agent, open_environment
+from precis.training.preflight import check_warm_start, find_stored_run, forecast
 from precis.training.run import identity_of
 from tasks.secrets import adopt_secrets
 
@@ -149,6 +150,7 @@ def checks_of(config: RunConfig, store_problem: ConfigError | None = None) -> di
         planned["store"] = lambda: checks.check_store(config.store)
         if not problems:
             planned["run"] = lambda: _check_run(config)
+            planned["forecast"] = lambda: _forecast(config)
         planned["W&B"] = lambda: checks.check_wandb(config.trainer)
         planned["licence"] = lambda: check_licence(config.trainer)
     if isinstance(config, ManagedConfig):
@@ -223,6 +225,18 @@ async def _check_run(config: TrainConfig) -> str:
         check_settings(ledger, config, identity, environment.digest, store.url)
     at = f"{config.model} is continued from step {ledger.next_step}"
     return nothing_to_train(ledger, config.steps, store.url) or at
+
+
+async def _forecast(config: TrainConfig) -> str:
+    """Return what models will cost; the other rows say what keeps it from being known."""
+    nobody = ChildService("http://127.0.0.1:9", "none", 0)
+    try:
+        async with open_environment(config, lambda *_: nullcontext(nobody)) as environment:
+            found = await asyncio.to_thread(find_ledger, open_store(config.store), config.model)
+            ahead = forecast(config, environment, found[0].next_step if found else 0)
+    except PrecisError:
+        return "not known yet"
+    return " ".join(map(str, ahead)) or "no model costs money"
 
 
 @asynccontextmanager

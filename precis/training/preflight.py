@@ -184,12 +184,8 @@ async def find_finished_run(config: TrainConfig) -> Ledger | None:
 async def announce_cost(config: TrainConfig, environment: Environment) -> None:
     """Log the forecast of what is left of a run to pay for, as far as there is one."""
     stored = await asyncio.to_thread(find_ledger, open_store(config.store), config.model)
-    at = stored[0].next_step if stored else 0
     usd = stored[0].usd if stored else 0.0
-    found = list(environment.forecasts(config, at))
-    teacher = teacher_of(config)
-    if teacher and environment.warm_start and at == 0:
-        found.insert(0, forecast_teacher(teacher, environment, environment.warm_start.scenarios))
+    found = forecast(config, environment, stored[0].next_step if stored else 0)
     for ahead in found:
         _log.info("%s", ahead)
         usd += ahead.usd or 0.0
@@ -198,6 +194,15 @@ async def announce_cost(config: TrainConfig, environment: Environment) -> None:
     if config.budget_usd is not None and usd > config.budget_usd:
         budget = write_dollars(config.budget_usd)
         _log.warning("The budget of %s will not last to the last step.", budget)
+
+
+def forecast(config: TrainConfig, environment: Environment, next_step: int) -> list[Estimate]:
+    """Return the forecasts of what a teacher, judges and a service cost from a step on."""
+    found = list(environment.forecasts(config, next_step))
+    teacher = teacher_of(config)
+    if teacher and environment.warm_start and next_step == 0:
+        found.insert(0, forecast_teacher(teacher, environment, environment.warm_start.scenarios))
+    return found
 
 
 def forecast_teacher(

@@ -213,6 +213,23 @@ async def test_what_a_warm_start_lacks_is_said(
     assert "by m at http://127.0.0.1:9/v1, which does not answer a greeting" in silent.detail
 
 
+async def test_what_judge_and_teacher_will_cost_is_forecast(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def forecast(*params: str) -> str:
+        planned = checks_of(*read_settings("train/rehearsal", params))
+        return (await found_by({"forecast": planned["forecast"]}))["forecast"]
+
+    assert await forecast() == "no model costs money"
+    teacher = {"source": "teacher", "teacher": {"model": "openai/gpt-4o"}}
+    paid = ('judge={"provider": "openrouter"}', f"warm_start={json.dumps(teacher)}")
+    assert await forecast(*paid) == "not known yet"
+    monkeypatch.setenv("OPENROUTER_API_KEY", "sk-or-key")
+    said = await forecast(*paid)
+    assert said.startswith("The teacher gpt-4o will be asked for 40 summaries, about $")
+    assert "The judge will be called about " in said
+
+
 async def test_secret_blocks_are_read_before_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     async def answers() -> str:
         return "server 3.9.1"
