@@ -31,6 +31,8 @@ def proxies_checked() -> Iterator[None]:
     proxy that it can't use, such as one for SOCKS."""
     try:
         yield
+    except UnicodeEncodeError:  # of a key: a ValueError too
+        raise
     except (ImportError, ValueError) as error:
         raise ConfigError(
             f"A proxy of this shell can't be used: {str(error).rstrip('.')}.",
