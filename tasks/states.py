@@ -35,7 +35,7 @@ R = TypeVar("R")
 _LOOK_S = 5.0
 _ADVICE: dict[type[PrecisError], str] = {
     BudgetReached: "",
-    JudgeUnavailable: "When the judge is back, press Retry: it continues at the step that failed.",
+    JudgeUnavailable: "When the judge is back, press Retry or start it again: it continues there.",
     LeaseLost: "Do not retry this one: the run that took over continues in its place.",
 }
 """The errors that name a state, and advice on each beyond its message."""
