@@ -3,7 +3,7 @@ with a flow run that ours must not suffer."""
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -38,15 +38,16 @@ def _stay_shown(engine: BaseFlowRunEngine[Any, Any], join_on_exit: bool = True) 
     async def look() -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
-            if await shown_as(flow_run.id) in (StateType.CRASHED, StateType.SCHEDULED):
+            found = await shown_as(flow_run.id)
+            # A suspended run ends after its stage: what resumes it is another process.
+            stays = not engine._get_flow_run_suspension_request().is_requested()
+            if stays and found in (StateType.CRASHED, StateType.SCHEDULED):
                 await show_running_as("Running", "It was silent for minutes, but is alive.")
 
-    looking = asyncio.create_task(look())
-    try:
-        with _send_heartbeats(engine, join_on_exit):
-            yield
-    finally:
-        looking.cancel()
+    with _send_heartbeats(engine, join_on_exit), ExitStack() as stack:
+        if engine.flow.isasync:  # a synchronous one, of others, may have no loop
+            stack.callback(asyncio.create_task(look()).cancel)
+        yield
 
 
 _send_heartbeats = flow_engine._send_heartbeats

@@ -32,6 +32,7 @@ from precis.run.shortcomings import shortcoming, stopped
 P = ParamSpec("P")
 R = TypeVar("R")
 
+NO_SERVER = (httpx.HTTPError, PrefectException, ValueError)  # of a sign-in's page, in place of JSON
 _LOOK_S = 5.0
 _ADVICE: dict[type[PrecisError], str] = {
     BudgetReached: "",
@@ -153,13 +154,13 @@ async def show(run: str, state: State[Any], force: bool = False) -> None:
     try:
         async with get_client() as client:
             await client.set_flow_run_state(UUID(run), state, force=force)
-    except (httpx.HTTPError, PrefectException) as error:
+    except NO_SERVER as error:
         get_run_logger().warning("The run %s could not be shown as %s: %s", run, state.name, error)
 
 
 async def shown_as(run: str) -> StateType | None:
     """Return the type of the state that a flow run is in; None if the server does not say."""
-    with suppress(httpx.HTTPError, PrefectException):
+    with suppress(*NO_SERVER):
         async with get_client() as client:
             return (await client.read_flow_run(UUID(run))).state_type
     return None

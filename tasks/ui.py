@@ -6,13 +6,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
-import httpx
 from prefect import get_client
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from prefect.events import emit_event
-from prefect.exceptions import PrefectException
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
@@ -21,6 +19,7 @@ from precis.report.training_report import TrainingView
 from precis.sweep.trials import TRIAL_TAG
 from precis.training.progress import follow
 from precis.training.run import Run
+from tasks.states import NO_SERVER
 
 
 class RunPage:
@@ -45,7 +44,7 @@ class RunPage:
                 await self._put("progress", "progress", share, view.progress)
             else:
                 await self._put("training", "markdown", report, f"Training of {self._model}")
-        except (httpx.HTTPError, PrefectException) as error:
+        except NO_SERVER as error:
             self._logger.warning("Prefect's UI could not be updated: %s", error)
 
     async def _put(self, name: str, kind: str, data: object, description: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import logging
 import signal
 import threading
@@ -12,11 +13,12 @@ from uuid import uuid4
 
 import pytest
 from prefect import State, flow_engine
+from prefect._flow_run_suspension import FlowRunSuspensionRequest
 from prefect.client.schemas.objects import StateType
 from prefect.concurrency import _leases
 from prefect.exceptions import Abort, MissingContextError, TerminationSignal
 from prefect.logging import disable_run_logger
-from prefect.states import Failed
+from prefect.states import Failed, Suspended
 from prefect.utilities.callables import get_call_parameters
 
 import flows.cluster  # what the package changes of Prefect is tested here too
@@ -74,23 +76,54 @@ async def test_a_run_waits_for_its_judge_until_it_is_resumed_or_retried(
 
 
 @pytest.mark.parametrize("state", ["CRASHED", "SCHEDULED"])
+@pytest.mark.parametrize("suspended", [False, True])
 async def test_a_run_of_any_flow_that_was_taken_for_dead_is_shown_as_running_again(
-    state: str, monkeypatch: pytest.MonkeyPatch
+    state: str, suspended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = asyncio.Event()
+    """Not a suspended one, which ends: its Resume would be lost."""
+    looks, shown = asyncio.Semaphore(0), []
 
     async def shown_as(_: str) -> StateType:
+        looks.release()
         return StateType(state)
 
-    async def show(*_: str) -> None:
-        shown.set()
+    async def show(name: str, _: str) -> None:
+        shown.append(name)
 
     monkeypatch.setattr(flows, "_LOOK_S", 0)
     monkeypatch.setattr(flows, "shown_as", shown_as)
     monkeypatch.setattr(flows, "show_running_as", show)
-    engine: Any = SimpleNamespace(heartbeat_seconds=None)
+    asked = FlowRunSuspensionRequest()
+    if suspended:
+        asked.mark_requested(Suspended())
+    engine: Any = SimpleNamespace(
+        heartbeat_seconds=None,
+        flow=SimpleNamespace(isasync=True),
+        _get_flow_run_suspension_request=lambda: asked,
+    )
     with flow_engine._send_heartbeats(engine):
-        await shown.wait()
+        for _ in range(2):
+            await looks.acquire()
+    assert bool(shown) != suspended
+
+
+def test_a_flow_of_anothers_without_a_loop_runs_beside_ours() -> None:
+    engine: Any = SimpleNamespace(heartbeat_seconds=None, flow=SimpleNamespace(isasync=False))
+    with flow_engine._send_heartbeats(engine):
+        pass
+
+
+async def test_a_sign_in_page_in_place_of_the_server_costs_a_run_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def page(*_: object, **__: object) -> None:
+        json.loads("<html>")
+
+    client = SimpleNamespace(read_flow_run=page, set_flow_run_state=page)
+    monkeypatch.setattr(tasks.states, "get_client", lambda: nullcontext(client))
+    with disable_run_logger():
+        assert await tasks.states.shown_as(str(uuid4())) is None
+        await tasks.states.show(str(uuid4()), Suspended())
 
 
 async def test_a_run_whose_retry_has_taken_its_lease_leaves_the_state_to_that(
