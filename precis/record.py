@@ -58,9 +58,9 @@ class Matching:
 Name = Annotated[
     str,
     Matching(
-        r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
-        "may have letters, digits, dots, dashes and underscores, at most 64 in all, and begins "
-        "with a letter or a digit",
+        r"^(?!(kept|ceilings)$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        "may have letters, digits, dots, dashes and underscores, at most 64 in all, begins with a "
+        "letter or a digit, and is not kept or ceilings, which are other folders of the store",
     ),
 ]
 """The name of a model or a project, used in names of files and keys; never a path."""

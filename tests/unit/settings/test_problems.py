@@ -71,6 +71,7 @@ def tinker(**settings: Any) -> dict[str, Any]:
     ("given", "said"),
     [
         ({"model": "two words"}, "model: may have letters, digits, dots, dashes and underscores"),
+        ({"model": "kept"}, "and is not kept or ceilings, which are other folders of the store"),
         ({"from_checkpoint": {"model": "../m"}}, "from_checkpoint.model: may have letters,"),
         ({"cluster": {"gpu": "1 H100"}}, "cluster.gpu: is a GPU as `sky show-gpus` names it"),
         ({"cluster": {"infra": ["runpod", "AWS"]}}, "cluster.infra.1: is a cloud in small letters"),
