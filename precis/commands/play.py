@@ -204,10 +204,10 @@ def _show_end(rollout: Rollout, is_compared: bool) -> bool:
     from precis.text import count_of
 
     usage = rollout.usage
-    took = (
-        f"{count_of(len(rollout.calls), 'turn')}, "
-        f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens, {rollout.seconds:.1f} s"
-    )
+    tokens = f"{usage.prompt_tokens:,} + {usage.completion_tokens:,}"
+    if rollout.calls and not usage.tokens:
+        tokens = "an unknown number of"  # some servers report none
+    took = f"{count_of(len(rollout.calls), 'turn')}, {tokens} tokens, {rollout.seconds:.1f} s"
     score = rollout.score
     if isinstance(score, Unscored):
         if score.cause == UNJUDGED and is_compared:
