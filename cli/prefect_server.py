@@ -20,7 +20,7 @@ from cli import prefect_process as process
 from cli.prefect_settings import find_api_url, secrets_for
 from precis.environments.programs import bypass_proxy
 from precis.errors import ConfigError, PrecisError, without_passwords
-from precis.llm.connections import proxies_checked, tls_for
+from precis.llm.connections import BoundedClient, tls_for
 
 _READY_TIMEOUT_S = 180.0
 _LOOK_S = 0.5
@@ -171,8 +171,7 @@ async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
 def _use(api: str) -> None:
     """Point this process and its children at a server, with its password or key. Raises ConfigError
     if a proxy is set that no client can use."""
-    with proxies_checked():  # each client of Prefect would raise it
-        httpx.Client(verify=False).close()
+    BoundedClient("http://any", "")  # each client of Prefect would meet the same proxy
     secrets = secrets_for(api)
     password = process.password() if api == process.address() else None
     if password:

@@ -6,8 +6,8 @@ unpacks to a large one, and it may quote the key.
 
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
 
@@ -25,27 +25,13 @@ _GZIP_OR_ZLIB = 47
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-@contextmanager
-def proxies_checked() -> Iterator[None]:
-    """Within the block an HTTP client is opened. Raises ConfigError if the environment names a
-    proxy that it can't use, such as one for SOCKS."""
-    try:
-        yield
-    except UnicodeEncodeError:  # of a key: a ValueError too
-        raise
-    except (ImportError, ValueError) as error:
-        raise ConfigError(
-            f"A proxy of this shell can't be used: {str(error).rstrip('.')}.",
-            "Unset ALL_PROXY, or name an http:// proxy.",
-        ) from error
-
-
 class ReplyTooLarge(httpx.ReadError):
     """A reply exceeded the size limit."""
 
 
 class BoundedClient(httpx.AsyncClient):
     """An HTTP client for one server, whose responses are complete, bounded and free of a key.
+    Raises ConfigError if the environment names a proxy that can't be used.
 
     Args:
         key: removed from every response and error, like the address's password.
@@ -58,9 +44,15 @@ class BoundedClient(httpx.AsyncClient):
         address = httpx.URL(url)
         # A proxy from the environment can't reach a server on this machine.
         trust_env = address.host not in _LOOPBACK
-        verify = tls_for(url)
-        with proxies_checked():
-            super().__init__(verify=verify, trust_env=trust_env, **options)
+        try:
+            super().__init__(verify=tls_for(url), trust_env=trust_env, **options)
+        except UnicodeEncodeError:  # of a key: a ValueError too
+            raise
+        except (ImportError, ValueError) as error:  # of SOCKS
+            raise ConfigError(
+                f"A proxy of this shell can't be used: {str(error).rstrip('.')}.",
+                "Unset ALL_PROXY, or name an http:// proxy.",
+            ) from error
         self._redactors = [Redactor(secret) for secret in (key, address.password) if secret]
         self._bytes_max = bytes_max
 
