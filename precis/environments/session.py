@@ -24,7 +24,7 @@ from precis.errors import (
 )
 from precis.llm.client import ChatReply, CompletionRequest
 from precis.llm.providers import Endpoint
-from precis.llm.replies import REFUSALS, SchemaRejected
+from precis.llm.replies import REFUSALS
 from precis.llm.retry import Deadline
 from precis.llm.server import ApiError, callable_tools
 from precis.llm.tokens import estimate_tokens_with_margin
@@ -217,8 +217,6 @@ class Session:
             reply = await self._policy.client.complete(request, deadline, self._check)
         except PrecisError as error:
             return self._fail(error)
-        except SchemaRejected as error:
-            return self._decline(400, str(error))
         self.calls.append(call_of(payload, reply, asked_at))
         self._tokens += reply.usage.completion_tokens
         # Without the fields that the agent did not ask for.

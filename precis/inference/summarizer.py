@@ -14,7 +14,6 @@ from precis.errors import ConfigError, ModelError, ProviderError, ProviderFailed
 from precis.inference.texts import Text
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
 from precis.llm.concurrency import run_for_each
-from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
 from precis.llm.tokens import (
     BYTES_PER_TOKEN_MIN,
@@ -102,7 +101,7 @@ class Summarizer:
 
         try:
             written = await self._client.complete(request, Deadline(_TIMEOUT_S), read)
-        except (ProviderError, SchemaRejected) as error:
+        except ProviderError as error:
             raise ModelError(str(error)) from error
         if not written.strip():
             raise ModelError(f"{self.model} answered with an empty summary.")

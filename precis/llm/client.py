@@ -9,8 +9,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -65,11 +64,13 @@ ClientSettings = JudgeConfig | ContenderConfig | OwnServer
 @dataclass(frozen=True)
 class CompletionRequest:
     """A request's body, and its estimated tokens; requests of one kind take similarly long
-    (`Hedging`)."""
+    (`Hedging`). With `any_format` its `response_format` may be a simpler one, or none, where the
+    model supports no other."""
 
     payload: Payload
     expected: Usage
     kind: str = "completion"
+    any_format: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,31 +187,22 @@ class ChatClient:
     async def complete(
         self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
     ) -> T:
-        """Return the result of `read` for the reply, with the retries of the settings.
+        """Return the result of `read` for the reply.
+
+        Failed tries are repeated as the settings say, with pauses that grow and are spread out.
+        Nothing else repeats a request to a language model after a failure.
 
         Raises:
             ProviderFailed: the last attempt failed, or no time is left; `read` raises it too.
             ProviderRejected: no retry will help.
-            SchemaRejected: the server does not support this `response_format`.
             BudgetReached: the request might exceed the budget.
         """
-
-        async def send_in_turn() -> T:
-            async with self.turn(request.expected, deadline) as turn:
-                return await self.send(request, turn, deadline, read)
-
-        return await self.until_answered(send_in_turn, deadline)
-
-    async def until_answered(self, ask: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
-        """Return the result of the first try that succeeds, with pauses that grow and are spread
-        out. Nothing else repeats a request to a language model after a failure. Raises
-        ProviderFailed if the last try failed too, or the deadline leaves no time for another."""
         settings = self._settings
         with self._watch.asking():
             for tried in count(1):
                 spent_s = deadline.spent_s
                 try:
-                    answer = await ask()
+                    answer = await self._try(request, deadline, read)
                 except ProviderFailed as error:
                     failure = error
                 else:
@@ -228,40 +220,52 @@ class ChatClient:
                 await deadline.sleep(pause_s)
         raise failure
 
-    @asynccontextmanager
-    async def turn(self, expected: Usage, deadline: Deadline) -> AsyncIterator[Turn]:
-        """Wait until limits and budget have room for a request, and reserve it (`Budget.reserve`).
-        Raises ProviderFailed if the server answers nobody for the whole of a deadline."""
+    async def _try(
+        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
+    ) -> T:
+        """Send a request once limits and budget have room for it (`Budget.reserve`), as far as the
+        model supports it; a late one may be hedged. Raises ProviderFailed also if the server
+        answers nobody for the whole of a deadline."""
+        expected = request.expected
         dollars = usd(self.endpoint.model, expected, self._prices) or 0.0
         check = partial(self._watch.check, deadline.seconds)
         async with self.limiter.turn(expected.tokens, check) as turn, self._budget.reserve(dollars):
-            yield turn
+            payload = self._supported(request)
+            ask = partial(self._ask, replace(request, payload=payload), read)
+            try:
+                async with deadline.spending(self._settings.call_timeout_s):
+                    return await self._hedging.first(request.kind, turn, ask, deadline.spent_s)
+            except TimeoutError as error:
+                raise self._timeout() from error
+            except ProviderRejected as error:
+                name = error.unsupported
+                is_format = name == "response_format"
+                if name not in payload or (is_format and not request.any_format):
+                    raise
+                if name == "temperature" and name not in self._unsupported:
+                    who = self.endpoint.role
+                    _log.warning("The %s takes no temperature, so its answers may vary.", who)
+                self._unsupported.add(payload[name]["type"] if is_format else name)
+        return await self._try(request, deadline, read)
 
-    async def send(
-        self,
-        request: CompletionRequest,
-        turn: Turn,
-        deadline: Deadline,
-        read: Callable[[ChatReply], T],
-    ) -> T:
-        """Send a request within a turn, without retries; a late one may be hedged."""
-        ask = partial(self._ask, request, read)
-        try:
-            async with deadline.spending(self._settings.call_timeout_s):
-                return await self._hedging.first(request.kind, turn, ask, deadline.spent_s)
-        except TimeoutError as error:
-            raise self._timeout() from error
+    def _supported(self, request: CompletionRequest) -> dict[str, Any]:
+        """Return a request's payload without what the model was found not to support."""
+        payload = dict(request.payload)
+        if "temperature" in self._unsupported:
+            payload.pop("temperature", None)
+        if "max_tokens" in self._unsupported and "max_tokens" in payload:
+            payload["max_completion_tokens"] = payload.pop("max_tokens")
+        if request.any_format and "json_object" in self._unsupported:
+            payload.pop("response_format", None)
+        elif request.any_format and "json_schema" in self._unsupported:
+            payload["response_format"] = {"type": "json_object"}
+        return payload
 
     async def _ask(
         self, request: CompletionRequest, read: Callable[[ChatReply], T], turn: Turn
     ) -> T:
         began = time.perf_counter()
-        payload = dict(request.payload)
-        for name in self._unsupported & payload.keys():
-            value = payload.pop(name)
-            if name == "max_tokens":
-                payload["max_completion_tokens"] = value
-        response = await self._post(replace(request, payload=payload))
+        response = await self._post(request)
         try:
             body = open_response(
                 response.status_code, response.headers, response.content, self.endpoint
@@ -273,14 +277,6 @@ class ChatClient:
             elif is_stream and response.status_code == 200:
                 self._count(request.expected, given_up=True)  # billed, though not asked for
             raise
-        except ProviderRejected as error:
-            if error.unsupported not in payload:
-                raise
-            if error.unsupported == "temperature" and "temperature" not in self._unsupported:
-                who = self.endpoint.role
-                _log.warning("The %s takes no temperature, so its answers may vary.", who)
-            self._unsupported.add(error.unsupported)
-            return await self._ask(request, read, turn)
         self.limiter.speed_up()
         usage = Usage.from_response(body.get("usage"))
         if not usage.tokens:  # some servers report none

@@ -1,5 +1,5 @@
 """Conversion of an HTTP response to a reply or an error: `ProviderFailed` may be retried,
-`SchemaRejected` with a simpler format, `ProviderRejected` never.
+`ProviderRejected` only without what it says to be unsupported.
 """
 
 import json
@@ -33,14 +33,10 @@ _CODE_FENCE = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL
 _DETAIL_MAX = 300
 
 
-class SchemaRejected(Exception):
-    """The server rejects the request's `response_format`."""
-
-
 def open_response(
     status: int, headers: Mapping[str, str], content: bytes, endpoint: Endpoint
 ) -> dict[str, Any]:
-    """Return the body of a successful response; raise one of the three errors for any other."""
+    """Return the body of a successful response; raise one of the two errors for any other."""
     body = _load(content)
     error = body.get("error")
     if status == 200 and not error:  # some gateways give an empty one with each reply
@@ -144,8 +140,6 @@ def _failure(
         cause = "rate_limited"  # OpenRouter's, until the requests in flight are charged
     if cause is not None:
         return ProviderFailed(cause, f"The {endpoint.role} answered {status}: {message}", wait_s)
-    if status in (400, 422) and _ABOUT_FORMAT.search(message):
-        return SchemaRejected(message)
     # OpenRouter's moderation, or a guardrail, concerns this document, not the key.
     if status == 403 and metadata.keys() & {"reasons", "patterns"}:
         detail = f"The {endpoint.role}'s moderation refused the text: {message}"
@@ -153,10 +147,13 @@ def _failure(
     # Google answers 400 to a bad key, which concerns every request.
     is_key = endpoint.key_variable and "api key" in message.lower()
     unsupported = ""
-    if status == 400 and "max_completion_tokens" in message:
-        unsupported = "max_tokens"
-    elif status == 400 and "temperature" in message and "support" in message:
-        unsupported = "temperature"
+    if status in (400, 422):
+        if _ABOUT_FORMAT.search(message):
+            unsupported = "response_format"
+        elif "max_completion_tokens" in message:
+            unsupported = "max_tokens"
+        elif "temperature" in message and "support" in message:
+            unsupported = "temperature"
     what = _rejection(status, message, endpoint)
     return ProviderRejected(what, 401 if is_key else status, unsupported)
 

@@ -4,7 +4,6 @@ from precis.config import RateLimits
 from precis.environments.summaries.judge.protocol import BadReply, json_schema
 from precis.errors import ProviderFailed
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer, whole_text
-from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
 from precis.questions.prompts import (
@@ -34,12 +33,18 @@ class QuestionWriter:
     def __init__(self, client: ChatClient) -> None:
         self.model = client.endpoint.model
         self._client = client
-        self._by_schema = True
 
     async def write(self, text: str) -> list[WrittenQuestion]:
         """Return the questions of a document. Raises the errors of `ChatClient.complete`."""
         deadline = Deadline(_DOCUMENT_TIMEOUT_S)
-        payload = {"model": self.model, "messages": question_messages(text), "temperature": 0}
+        schema = {"name": "questions", "strict": True, "schema": json_schema(Questions)}
+        payload = {
+            "model": self.model,
+            "messages": question_messages(text),
+            "temperature": 0,
+            # The prompt describes the JSON too.
+            "response_format": {"type": "json_schema", "json_schema": schema},
+        }
 
         def read(reply: ChatReply) -> list[WrittenQuestion]:
             try:
@@ -47,17 +52,8 @@ class QuestionWriter:
             except BadReply as error:
                 raise ProviderFailed("bad_reply", str(error)) from error
 
-        if self._by_schema:
-            schema = {"name": "questions", "strict": True, "schema": json_schema(Questions)}
-            payload["response_format"] = {"type": "json_schema", "json_schema": schema}
-        try:
-            request = CompletionRequest(payload, estimate_usage(text))
-            return await self._client.complete(request, deadline, read)
-        except SchemaRejected as error:
-            if "response_format" not in payload:  # the cause is another
-                raise ProviderFailed("server_error", str(error)) from error
-        self._by_schema = False  # the prompt describes the JSON too
-        return await self.write(text)
+        request = CompletionRequest(payload, estimate_usage(text), any_format=True)
+        return await self._client.complete(request, deadline, read)
 
 
 def estimate_usage(text: str) -> Usage:

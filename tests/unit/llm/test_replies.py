@@ -13,14 +13,14 @@ from precis.environments.summaries.judge import Endpoint, endpoint_for
 from precis.environments.summaries.judge.endpoint import OWN_KEY, SECOND_KEY
 from precis.errors import ConfigError, ProviderFailed, ProviderRejected
 from precis.llm.client import ChatReply, whole_text
-from precis.llm.replies import SchemaRejected, open_response, retry_after_s, strip_code_fence
+from precis.llm.replies import open_response, retry_after_s, strip_code_fence
 
 ENDPOINT = Endpoint("https://judge.test/v1", "big-judge", "sk-secret-key", key_variable="BIG_KEY")
 
 
 def error_of(status: int, body: Any, headers: dict[str, str] | None = None) -> Exception:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    with pytest.raises((ProviderFailed, SchemaRejected, ProviderRejected)) as raised:
+    with pytest.raises((ProviderFailed, ProviderRejected)) as raised:
         open_response(status, headers or {}, content, ENDPOINT)
     return raised.value
 
@@ -117,7 +117,8 @@ def test_a_redirection_is_told_with_its_address() -> None:
     ],
 )
 def test_a_complaint_about_the_format_asks_for_a_plainer_one(message: str) -> None:
-    assert isinstance(error_of(400, {"error": {"message": message}}), SchemaRejected)
+    complaint = error_of(400, {"error": {"message": message}})
+    assert isinstance(complaint, ProviderRejected) and complaint.unsupported == "response_format"
 
 
 @pytest.mark.parametrize("error", [None, {}, "", False])

@@ -21,7 +21,7 @@ from precis.config import DocumentsConfig, JudgeConfig
 from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
 from precis.environments.summaries.judge.prompts import data_in
 from precis.environments.summaries.judge.protocol import BadReply
-from precis.errors import DocumentsError, ProviderFailed
+from precis.errors import DocumentsError, ProviderRejected
 from precis.inference.facts import open_judge
 from precis.inference.texts import Text
 from precis.llm.client import ChatClient
@@ -224,11 +224,11 @@ async def test_a_writer_that_takes_no_schema_is_asked_without_one() -> None:
         for document in CORPUS[:2]:
             written = await writer.write(document.text.strip())
             assert len(written) == ANSWERED + UNANSWERED
-        assert (model.refused, len(model.asked)) == (1, 2)
+        assert (model.refused, len(model.asked)) == (2, 2)
         model.excuse = "json_schema again"  # it blames one that was not sent
-        with pytest.raises(ProviderFailed, match="json_schema again"):
+        with pytest.raises(ProviderRejected, match="json_schema again"):
             await writer.write(CORPUS[0].text.strip())
-        assert model.refused == 2
+        assert model.refused == 3
 
 
 async def test_what_the_judge_knows_without_the_document_is_not_asked() -> None:

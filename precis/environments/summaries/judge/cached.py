@@ -13,13 +13,10 @@ from precis.errors import JudgeRejected, JudgeUnavailable, ProviderFailed, Provi
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, whole_text
 from precis.llm.limits import Limiter, without_quota
 from precis.llm.providers import Endpoint
-from precis.llm.replies import REFUSALS, SchemaRejected
+from precis.llm.replies import REFUSALS
 from precis.llm.retry import Deadline
 from precis.record import json_digest
 from precis.records.spend import Spend, prices_of
-
-# Response formats, from the strictest down; the prompts describe the JSON in any case.
-_FORMATS = ("json_schema", "json_object", "plain")
 
 _PASSING_FAILURES = {
     "rate_limited": "Start again when its quota allows requests; if it never suffices, lower "
@@ -77,7 +74,6 @@ class CachedJudge:
         self.identity = {"model": endpoint.model}
         if config.provider == "lexical":
             self.identity["rules"] = RULES_VERSION
-        self._format = _FORMATS[0]
         self._cache = cache
         self._cached = 0
         self._under_way: dict[str, asyncio.Event] = {}
@@ -154,44 +150,22 @@ class CachedJudge:
 
     async def _ask_anew(self, prompt: Prompt[T], deadline: Deadline) -> tuple[str, T]:
         """Return the judge's text and its parsed value, bypassing the cache."""
+        schema = {"name": prompt.name, "strict": True, "schema": prompt.schema}
+        payload = {
+            "model": self._endpoint.model,
+            "messages": prompt.messages,
+            **self.parameters,
+            # The prompt describes the JSON too.
+            "response_format": {"type": "json_schema", "json_schema": schema},
+        }
+        request = CompletionRequest(payload, prompt.expected, prompt.name, any_format=True)
         try:
-            return await self._client.until_answered(
-                partial(self._send, prompt, deadline), deadline
-            )
+            return await self._client.complete(request, deadline, partial(_read, prompt))
         except ProviderRejected as error:
             if error.status in REFUSALS and self._client.spend.calls:
                 # It has answered others: this text is too long for it, say.
                 raise ProviderFailed("refused", str(error)) from error
             raise JudgeRejected(str(error)) from error
-
-    async def _send(self, prompt: Prompt[T], deadline: Deadline) -> tuple[str, T]:
-        endpoint = self._endpoint
-        while True:
-            async with self._client.turn(prompt.expected, deadline) as turn:
-                # Chosen now: meanwhile another request may have found that a format is rejected.
-                asked_as = self._format
-                payload = {
-                    "model": endpoint.model,
-                    "messages": prompt.messages,
-                    **self.parameters,
-                }
-                if asked_as == "json_schema":
-                    schema = {"name": prompt.name, "strict": True, "schema": prompt.schema}
-                    payload["response_format"] = {"type": "json_schema", "json_schema": schema}
-                elif asked_as == "json_object":
-                    payload["response_format"] = {"type": "json_object"}
-                request = CompletionRequest(payload, prompt.expected, kind=prompt.name)
-                try:
-                    return await self._client.send(request, turn, deadline, partial(_read, prompt))
-                except SchemaRejected as error:
-                    # Step down once for all requests rejected for the same format.
-                    if asked_as == _FORMATS[-1]:
-                        raise JudgeRejected(
-                            f"The judge at {endpoint.base_url} rejects requests to "
-                            f"'{endpoint.model}' in every form ({error}): choose another model."
-                        ) from error
-                    if asked_as == self._format:
-                        self._format = _FORMATS[_FORMATS.index(asked_as) + 1]
 
 
 def _read(prompt: Prompt[T], reply: ChatReply) -> tuple[str, T]:

@@ -188,7 +188,7 @@ NO = responding(400, "response_format: json_schema, but which?")
     ("script", "said"),
     [
         ([responding(401, "Wrong key sk-secret-key.")] * 9, "JUDGE_API_KEY"),
-        ([NO] * 9, "another model"),
+        ([NO] * 99, "Check the judge's model"),
     ],
     ids=["a wrong key", "no form of request"],
 )
