@@ -64,13 +64,13 @@ ClientSettings = JudgeConfig | ContenderConfig | OwnServer
 @dataclass(frozen=True)
 class CompletionRequest:
     """A request's body, and its estimated tokens; requests of one kind take similarly long
-    (`Hedging`). With `any_format` its `response_format` may be a simpler one, or none, where the
-    model supports no other."""
+    (`Hedging`). With a `schema` JSON is asked for by it, or as far as the model supports that: the
+    prompt has to describe it too."""
 
     payload: Payload
     expected: Usage
     kind: str = "completion"
-    any_format: bool = False
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,16 @@ class ChatClient:
         dollars = usd(self.endpoint.model, expected, self._prices) or 0.0
         check = partial(self._watch.check, deadline.seconds)
         async with self.limiter.turn(expected.tokens, check) as turn, self._budget.reserve(dollars):
-            payload = self._supported(request)
+            payload = dict(request.payload)  # without what the model was found not to support
+            if "temperature" in self._unsupported:
+                payload.pop("temperature", None)
+            if "max_tokens" in self._unsupported and "max_tokens" in payload:
+                payload["max_completion_tokens"] = payload.pop("max_tokens")
+            if request.schema and "json_schema" not in self._unsupported:
+                schema = {"name": request.kind, "strict": True, "schema": request.schema}
+                payload["response_format"] = {"type": "json_schema", "json_schema": schema}
+            elif request.schema and "json_object" not in self._unsupported:
+                payload["response_format"] = {"type": "json_object"}
             ask = partial(self._ask, replace(request, payload=payload), read)
             try:
                 async with deadline.spending(self._settings.call_timeout_s):
@@ -240,26 +249,13 @@ class ChatClient:
             except ProviderRejected as error:
                 name = error.unsupported
                 is_format = name == "response_format"
-                if name not in payload or (is_format and not request.any_format):
+                if name not in payload or (is_format and not request.schema):
                     raise
                 if name == "temperature" and name not in self._unsupported:
                     who = self.endpoint.role
                     _log.warning("The %s takes no temperature, so its answers may vary.", who)
                 self._unsupported.add(payload[name]["type"] if is_format else name)
         return await self._try(request, deadline, read)
-
-    def _supported(self, request: CompletionRequest) -> dict[str, Any]:
-        """Return a request's payload without what the model was found not to support."""
-        payload = dict(request.payload)
-        if "temperature" in self._unsupported:
-            payload.pop("temperature", None)
-        if "max_tokens" in self._unsupported and "max_tokens" in payload:
-            payload["max_completion_tokens"] = payload.pop("max_tokens")
-        if request.any_format and "json_object" in self._unsupported:
-            payload.pop("response_format", None)
-        elif request.any_format and "json_schema" in self._unsupported:
-            payload["response_format"] = {"type": "json_object"}
-        return payload
 
     async def _ask(
         self, request: CompletionRequest, read: Callable[[ChatReply], T], turn: Turn

@@ -37,14 +37,7 @@ class QuestionWriter:
     async def write(self, text: str) -> list[WrittenQuestion]:
         """Return the questions of a document. Raises the errors of `ChatClient.complete`."""
         deadline = Deadline(_DOCUMENT_TIMEOUT_S)
-        schema = {"name": "questions", "strict": True, "schema": json_schema(Questions)}
-        payload = {
-            "model": self.model,
-            "messages": question_messages(text),
-            "temperature": 0,
-            # The prompt describes the JSON too.
-            "response_format": {"type": "json_schema", "json_schema": schema},
-        }
+        payload = {"model": self.model, "messages": question_messages(text), "temperature": 0}
 
         def read(reply: ChatReply) -> list[WrittenQuestion]:
             try:
@@ -52,7 +45,8 @@ class QuestionWriter:
             except BadReply as error:
                 raise ProviderFailed("bad_reply", str(error)) from error
 
-        request = CompletionRequest(payload, estimate_usage(text), any_format=True)
+        expected = estimate_usage(text)
+        request = CompletionRequest(payload, expected, "questions", json_schema(Questions))
         return await self._client.complete(request, deadline, read)
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from functools import partial
 from typing import Any, Self, TypeVar
 
 from precis.config import JudgeConfig
@@ -150,27 +149,21 @@ class CachedJudge:
 
     async def _ask_anew(self, prompt: Prompt[T], deadline: Deadline) -> tuple[str, T]:
         """Return the judge's text and its parsed value, bypassing the cache."""
-        schema = {"name": prompt.name, "strict": True, "schema": prompt.schema}
-        payload = {
-            "model": self._endpoint.model,
-            "messages": prompt.messages,
-            **self.parameters,
-            # The prompt describes the JSON too.
-            "response_format": {"type": "json_schema", "json_schema": schema},
-        }
-        request = CompletionRequest(payload, prompt.expected, prompt.name, any_format=True)
+
+        def read(reply: ChatReply) -> tuple[str, T]:
+            text = whole_text(reply, "judge")
+            try:
+                return text, prompt.parse(text, prompt.ids)
+            except BadReply as error:
+                raise ProviderFailed("bad_verdict", str(error)) from error
+
+        messages = prompt.messages
+        payload = {"model": self._endpoint.model, "messages": messages, **self.parameters}
+        request = CompletionRequest(payload, prompt.expected, prompt.name, prompt.schema)
         try:
-            return await self._client.complete(request, deadline, partial(_read, prompt))
+            return await self._client.complete(request, deadline, read)
         except ProviderRejected as error:
             if error.status in REFUSALS and self._client.spend.calls:
                 # It has answered others: this text is too long for it, say.
                 raise ProviderFailed("refused", str(error)) from error
             raise JudgeRejected(str(error)) from error
-
-
-def _read(prompt: Prompt[T], reply: ChatReply) -> tuple[str, T]:
-    text = whole_text(reply, "judge")
-    try:
-        return text, prompt.parse(text, prompt.ids)
-    except BadReply as error:
-        raise ProviderFailed("bad_verdict", str(error)) from error
