@@ -54,17 +54,22 @@ _needed_lock = threading.Lock()
 
 def descendants(of: int) -> set[psutil.Process]:
     """Return the running descendants of a process, nearest and farthest."""
-    try:
-        return running(psutil.Process(of).children(recursive=True))
-    except psutil.NoSuchProcess:
-        return set()
+    # psutil's `children` raises where /proc hides the processes of others (hidepid=1).
+    processes = list(psutil.process_iter(["ppid"]))
+    found: set[psutil.Process] = set()
+    parents = {of}
+    while parents:
+        children = {one for one in processes if one.info["ppid"] in parents} - found
+        found |= children
+        parents = {one.pid for one in children}
+    return running(found)
 
 
 def running(some: Iterable[psutil.Process]) -> set[psutil.Process]:
     """Return those that have not ended; a zombie has."""
     found = set()
     for process in some:
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.Error):  # ended, or another user's
             if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
                 found.add(process)
     return found
