@@ -13,9 +13,9 @@ from precis.environment import Variables
 from precis.errors import ConfigError
 from precis.models.serving import delete_adapter_copies
 from precis.records.ledger import ledger_key
-from precis.run.lease import lease_key, leased, read_lease
-from precis.run.overview import sizes_of_run
-from precis.run.reports import delete_report_copies
+from precis.runs.lease import lease_key, leased, read_lease
+from precis.runs.overview import sizes_of_run
+from precis.runs.reports import delete_report_copies
 from precis.settings.overrides import merge_config
 from precis.store import Store, open_store
 from precis.training.run import work_folder

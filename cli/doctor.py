@@ -49,9 +49,9 @@ from precis.models.licences import check_licence
 from precis.processes.child import ChildService
 from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import find_ledger
-from precis.run.continuation import check_settings
-from precis.run.lease import check_free
-from precis.run.shortcomings import nothing_to_train
+from precis.runs.continuation import check_settings
+from precis.runs.lease import check_free
+from precis.runs.shortcomings import nothing_to_train
 from precis.settings.environment import AgentSettings, label_of
 from precis.settings.overrides import lay_over
 from precis.settings.problems import problems_in

@@ -19,7 +19,7 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import ObjectNotFound
 
 from cli.server_check import explained
-from precis.run.outlook import in_words
+from precis.runs.outlook import in_words
 from precis.settings.overrides import merge_config
 
 _AT_WORK = [StateType.RUNNING, StateType.PENDING, StateType.PAUSED, StateType.CANCELLING]

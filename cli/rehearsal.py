@@ -35,8 +35,8 @@ from precis.environment import Variables, private_home
 from precis.records.documents import read_documents
 from precis.records.ledger import find_ledger, load_ledger
 from precis.records.rows import holds_rows
-from precis.run.lease import check_free
-from precis.run.shortcomings import nothing_to_train, shortcoming
+from precis.runs.lease import check_free
+from precis.runs.shortcomings import nothing_to_train, shortcoming
 from precis.store import open_store
 from precis.text import count_of
 from precis.training.run import work_folder
@@ -187,7 +187,7 @@ _SHOWN = {
     "precis.observe.sender",
     "precis.observe.wandb",
     "precis.processes.file_lock",
-    "precis.run.lease",
+    "precis.runs.lease",
 }
 """The modules whose warnings the terminal shows: about scenarios, the judge, services, retries, and
 waits."""

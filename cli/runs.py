@@ -68,7 +68,7 @@ def print_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
     """List the runs of a store with their steps, scores, costs and holders."""
     with sentences():
         from cli.tables import run_record, runs_table
-        from precis.run.overview import list_runs
+        from precis.runs.overview import list_runs
 
         at = _open(store)
         with errors.status(Text(f"Reading {at.url} …")) as status:
@@ -100,7 +100,7 @@ def show(
     """Show one run: its settings, its steps, its checkpoints and their missing files."""
     with sentences():
         from cli.tables import checkpoints_table, facts, steps_table
-        from precis.run.overview import kept_checkpoints, overview
+        from precis.runs.overview import kept_checkpoints, overview
 
         at = _open(store, model)
         run = overview(at, model)
@@ -126,7 +126,7 @@ def export_run(
 ) -> None:
     """Write a run's metrics and trajectories, as parquet, and its ledger to a folder."""
     with sentences():
-        from precis.run.export import export
+        from precis.runs.export import export
 
         for file in export(_open(store, model), model, to):
             echo(str(file))
@@ -144,13 +144,13 @@ def restart(
     To keep them, start another run with `from_checkpoint` instead.
     """
     with sentences():
-        from precis.run.restart import restart as restart_run
+        from precis.runs.restart import restart as restart_run
         from precis.text import count_of
 
         at = _open(store, model)
         if not yes:
-            from precis.run.checkpoints import committed_steps
-            from precis.run.restart import load_reached
+            from precis.runs.checkpoints import committed_steps
+            from precis.runs.restart import load_reached
 
             reached = load_reached(at, model, step)
             later = [one for one in committed_steps(at, model) if one > step]
@@ -180,8 +180,8 @@ def repair(
     """Rebuild a lost or damaged ledger of a run from its checkpoints."""
     with sentences():
         from cli.tables import describe_repair
-        from precis.run.repair import repair as repair_run
-        from precis.run.repair import repair_lease
+        from precis.runs.repair import repair as repair_run
+        from precis.runs.repair import repair_lease
 
         at = _open(store, model)
         if take_over and asyncio.run(repair_lease(at, model)):
@@ -205,7 +205,7 @@ def compare_runs(
     with sentences():
         from cli.tables import runs_side_by_side, summaries_side_by_side
         from precis.report.run_comparison import compare, comparison_html, describe_differences
-        from precis.run.reports import page_file
+        from precis.runs.reports import page_file
 
         at = _open(store, *models)
         found = compare(at, models)
@@ -222,7 +222,7 @@ def compare_runs(
 def open_report(model: Model, store: StoreOption = "") -> None:
     """Open the newest benchmark's report in a browser, from a bucket too."""
     with sentences():
-        from precis.run.reports import report_file
+        from precis.runs.reports import report_file
 
         _open_in_browser(report_file(_open(store, model), model))
 
@@ -238,7 +238,7 @@ def open_rollouts(
     """Read all rollouts of a run in a browser, also while it trains: one page, from the store."""
     with sentences():
         from precis.report.rollouts_page import gather_rollouts, rollouts_html
-        from precis.run.reports import page_file
+        from precis.runs.reports import page_file
 
         at = _open(store, model)
         with errors.status(Text(f"Reading the rollouts in {at.url} …")):
@@ -256,7 +256,7 @@ def delete_run(
     """Delete a run for good: in the store, in Prefect and on this machine, once you agree."""
     with sentences():
         from cli.deletion import delete, delete_from_prefect
-        from precis.run.overview import sizes_of_run
+        from precis.runs.overview import sizes_of_run
         from precis.text import count_of
 
         at = _open(store, model)

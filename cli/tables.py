@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from precis.records.ledger import Ledger, Metric
 from precis.report.run_comparison import RunComparison, facts_of
 from precis.report.wording import number, spent, warm_start
-from precis.run.overview import ListedRun, Overview, StoredCheckpoint
-from precis.run.repair import Repaired
+from precis.runs.overview import ListedRun, Overview, StoredCheckpoint
+from precis.runs.repair import Repaired
 from precis.text import count_of
 
 _MB = 1_000_000

@@ -7,7 +7,7 @@ from flows.benchmark import benchmark_with
 from precis.benchmark.report import BenchmarkReport
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.processes.child import Launch, child_service
-from precis.run.shortcomings import nothing_to_train
+from precis.runs.shortcomings import nothing_to_train
 from precis.store import open_store
 from precis.training.loop import TrainingLoop
 from precis.training.opening import open_environment, open_run

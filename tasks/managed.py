@@ -15,7 +15,7 @@ from precis.cluster.managed import ServerAccess, check_reach, managed_task
 from precis.cluster.offers import check_placement, prices
 from precis.config import ManagedConfig
 from precis.errors import ClusterError
-from precis.run.lease import check_free
+from precis.runs.lease import check_free
 from precis.store import open_store
 from tasks.policy import retried
 

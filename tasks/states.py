@@ -26,8 +26,8 @@ from prefect.states import Cancelled, Completed, Crashed, Failed, Running
 
 from precis.errors import BudgetReached, JudgeUnavailable, LeaseLost, PrecisError
 from precis.records.ledger import Ledger
-from precis.run.lease import Holder
-from precis.run.shortcomings import shortcoming, stopped
+from precis.runs.lease import Holder
+from precis.runs.shortcomings import shortcoming, stopped
 
 P = ParamSpec("P")
 R = TypeVar("R")

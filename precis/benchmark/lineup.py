@@ -23,9 +23,9 @@ from precis.rehearsal.checkpoint_files import POLICY_FILE
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.tool_calls.options import list_options
-from precis.run.checkpoints import committed_steps, restore
-from precis.run.local_checkpoints import folder_of
-from precis.run.trained_on import trained_on
+from precis.runs.checkpoints import committed_steps, restore
+from precis.runs.local_checkpoints import folder_of
+from precis.runs.trained_on import trained_on
 from precis.statistics.standings import Contender
 from precis.store import Store
 

@@ -25,7 +25,7 @@ from precis.records.questions import questions_of
 from precis.records.results import ATTEMPTS, Provenance, Row, frame_of, row_of
 from precis.records.rollout import Rollout, Scenario, Score
 from precis.records.spend import Usage
-from precis.run.overview import list_runs
+from precis.runs.overview import list_runs
 from precis.settings.overrides import overlay
 from precis.settings.problems import problems_in
 from precis.store import Store

@@ -27,7 +27,7 @@ from precis.cluster.task import started_from, trainer_task
 from precis.cluster.tunnel import Tunnel
 from precis.config import RunConfig
 from precis.errors import ClusterError, ConfigError, NoCapacity, PrecisError
-from precis.run.lease import Lease
+from precis.runs.lease import Lease
 
 _FOUND_S = 12.0
 """The time for a running trainer to answer through a new tunnel."""

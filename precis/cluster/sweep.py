@@ -14,7 +14,7 @@ from precis.cluster.api import Cluster
 from precis.cluster.keys import PREFIX, cluster_name, forget_keys
 from precis.cluster.task import s3_endpoint
 from precis.errors import ConfigError, PrecisError
-from precis.run.lease import live_holder
+from precis.runs.lease import live_holder
 from precis.store import open_store
 
 Done = Literal["taken down", "kept", "failed"]

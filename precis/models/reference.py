@@ -9,14 +9,14 @@ from precis.errors import ConfigError, CorruptCheckpoint, StoreError
 from precis.models.record import TrainingRecord, read_record
 from precis.records.ledger import Ledger, Validation, load_ledger, no_ledger
 from precis.records.manifests import Checkpoint
-from precis.run.checkpoints import (
+from precis.runs.checkpoints import (
     committed_steps,
     complete_around,
     complete_manifest,
     describe_steps,
     restore,
 )
-from precis.run.overview import ListedRun, list_runs
+from precis.runs.overview import ListedRun, list_runs
 from precis.store import Store
 
 Kind = Literal["policy", "adapter"]

@@ -30,7 +30,7 @@ from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.kind import PolicyKind
 from precis.rehearsal.tool_calls.kind import TOOL_CALLS
-from precis.run.local_checkpoints import folder_of
+from precis.runs.local_checkpoints import folder_of
 from precis.settings.trainer import VLLM_RANKS
 
 CONTEXT_TOKENS = 4096

@@ -26,7 +26,7 @@ from precis.rehearsal.checkpoint_files import TrainingState, initial_state, load
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kind import PolicyKind
 from precis.rehearsal.train_step import advance, end_imitation, imitate, passes, with_advantages
-from precis.run.local_checkpoints import keep_only, steps_here
+from precis.runs.local_checkpoints import keep_only, steps_here
 from precis.settings.imitation import ImitatesInOnePass
 from precis.settings.trainer import EmbeddedTrainer
 

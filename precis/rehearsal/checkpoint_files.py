@@ -11,7 +11,7 @@ import numpy as np
 from precis.errors import CorruptCheckpoint
 from precis.rehearsal.grpo import Adam
 from precis.rehearsal.kind import Floats, Layout, LinearPolicy
-from precis.run.local_checkpoints import folder_of, write_checkpoint
+from precis.runs.local_checkpoints import folder_of, write_checkpoint
 
 POLICY_FILE = "policy.json"
 

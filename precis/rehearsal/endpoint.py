@@ -14,7 +14,7 @@ from precis.llm.server import ApiError, ChatRequest, Completion
 from precis.records.rollout import parsed_calls
 from precis.rehearsal.checkpoint_files import load
 from precis.rehearsal.kind import Layout, LinearPolicy, PolicyKind
-from precis.run.local_checkpoints import folder_of, steps_here
+from precis.runs.local_checkpoints import folder_of, steps_here
 
 
 class PolicyEndpoint:

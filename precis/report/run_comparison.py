@@ -14,7 +14,7 @@ from precis.report.charts import Chart, Line, line_chart, shorten
 from precis.report.curve import curve_of, exact
 from precis.report.page import picture_of, render_page
 from precis.report.wording import Words, spent
-from precis.run.overview import Overview, overview
+from precis.runs.overview import Overview, overview
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.statistics.standings import Contender, differences
 from precis.store import Store

@@ -13,9 +13,9 @@ from precis.records.rollout import Rollout, Unscored, content_text
 from precis.records.spend import Spend
 from precis.report import wording
 from precis.report.curve import curve_of, learning_curve, phases, trends
-from precis.run.outlook import Projection, RunPlan, in_words, outlook
-from precis.run.shortcomings import shortcoming, stopped
-from precis.run.validations import parted
+from precis.runs.outlook import Projection, RunPlan, in_words, outlook
+from precis.runs.shortcomings import shortcoming, stopped
+from precis.runs.validations import parted
 from precis.text import write_dollars
 
 _VALIDATIONS_SHOWN = 10

@@ -21,7 +21,7 @@ from precis.llm.connections import tls_for
 from precis.record import first_problem
 from precis.records.ledger import StepRecord
 from precis.records.manifests import Checkpoint
-from precis.run.checkpoints import files_in
+from precis.runs.checkpoints import files_in
 from precis.settings.imitation import ImitatesInOnePass
 from precis.trainer.guard import BODY_BYTES_MAX
 from precis.trainer.protocol import (

@@ -9,8 +9,8 @@ from typing import Any
 import art
 
 from precis.errors import StepConflict, TrainerError
-from precis.run.checkpoints import commit, restore
-from precis.run.local_checkpoints import steps_here
+from precis.runs.checkpoints import commit, restore
+from precis.runs.local_checkpoints import steps_here
 from precis.store import open_store
 from precis.trainer.backend import TrainerBackend
 from precis.trainer.jobs import Job

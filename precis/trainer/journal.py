@@ -15,8 +15,8 @@ from typing import Literal
 
 from precis.processes.kill_points import reached
 from precis.record import Record
-from precis.run.checkpoints import files_in
-from precis.run.local_checkpoints import folder_of, read_metrics, steps_here
+from precis.runs.checkpoints import files_in
+from precis.runs.local_checkpoints import folder_of, read_metrics, steps_here
 from precis.store.durable import make_folder, sync, write_text
 from precis.trainer.protocol import Json, TrainedStep, TrainerState
 

@@ -19,7 +19,7 @@ from art.utils.output_dirs import get_model_dir
 
 from precis.environment import Variables
 from precis.errors import ConfigError, TrainerError
-from precis.run.local_checkpoints import folder_of, keep_only, steps_here, write_checkpoint
+from precis.runs.local_checkpoints import folder_of, keep_only, steps_here, write_checkpoint
 from precis.trainer.journal import Journal
 
 Model = art.TrainableModel[Any, Any]

@@ -14,7 +14,7 @@ from precis.config import FromCheckpoint
 from precis.errors import ConfigError, CorruptCheckpoint
 from precis.records.ledger import Origin, load_ledger
 from precis.records.manifests import Checkpoint, checkpoints_key, steps_in
-from precis.run.checkpoints import (
+from precis.runs.checkpoints import (
     commit,
     committed_steps,
     complete_manifest,

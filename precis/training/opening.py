@@ -28,7 +28,7 @@ from precis.errors import StoreError
 from precis.processes.child import Launch, child_service
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.records.ledger import find_ledger, write_ledger
-from precis.run.lease import Lease, leased
+from precis.runs.lease import Lease, leased
 from precis.settings.environment import AgentSettings
 from precis.store import open_store
 from precis.text import write_dollars

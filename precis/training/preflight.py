@@ -21,9 +21,9 @@ from precis.models.licences import check_licence, restriction_of
 from precis.records.ledger import Ledger, find_ledger
 from precis.records.rollout import Scenario
 from precis.records.spend import Estimate, Usage
-from precis.run.continuation import check_settings
-from precis.run.outlook import RunPlan
-from precis.run.repair import refuse_lost_ledger
+from precis.runs.continuation import check_settings
+from precis.runs.outlook import RunPlan
+from precis.runs.repair import refuse_lost_ledger
 from precis.store import Store, open_store
 from precis.text import write_dollars
 from precis.trainer.tinker.check import check_service

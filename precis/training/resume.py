@@ -30,9 +30,9 @@ from precis.errors import ConfigError, CorruptCheckpoint, StoreError, UnusableRu
 from precis.models.record import training_record, write_record
 from precis.records.ledger import Ledger, StepRecord, ledger_key
 from precis.records.manifests import Checkpoint, files_digest, pointer_key
-from precis.run.checkpoints import complete_around, named_step, repair_pointer
-from precis.run.shortcomings import nothing_to_train
-from precis.run.trained_on import keep_trained_on
+from precis.runs.checkpoints import complete_around, named_step, repair_pointer
+from precis.runs.shortcomings import nothing_to_train
+from precis.runs.trained_on import keep_trained_on
 from precis.store import Store
 from precis.trainer.protocol import TrainedStep, TrainerState
 from precis.training.fork import begin_from_origin

@@ -32,10 +32,10 @@ from precis.records.rollout import Rollout, Split
 from precis.records.spend import Spend
 from precis.report.training_report import LatestSamples, TrainingView
 from precis.rollouts.filter import StepRollouts
-from precis.run.continuation import check_settings
-from precis.run.lease import Lease
-from precis.run.outlook import RunPlan
-from precis.run.repair import refuse_lost_ledger
+from precis.runs.continuation import check_settings
+from precis.runs.lease import Lease
+from precis.runs.outlook import RunPlan
+from precis.runs.repair import refuse_lost_ledger
 from precis.store import Store, open_store
 from precis.store.protocol import OwnObject
 from precis.text import write_dollars

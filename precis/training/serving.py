@@ -17,7 +17,7 @@ from precis.llm.concurrency import run_for_each
 from precis.records.results import TRAINED
 from precis.records.rollout import UNJUDGED, Unscored
 from precis.rollouts.filter import refuse_too_many_unscored
-from precis.run.lease import leased
+from precis.runs.lease import leased
 from precis.statistics.standings import Contender
 from precis.trainer.client import Model, RemoteTrainer
 from precis.trainer.protocol import StoredModel

@@ -37,8 +37,8 @@ from precis.rollouts.sample import (
     sample_groups,
     sampled,
 )
-from precis.run.checkpoints import commit
-from precis.run.retention import prune
+from precis.runs.checkpoints import commit
+from precis.runs.retention import prune
 from precis.store import Store
 from precis.store.durable import sync_tree, write_text
 from precis.trainer.client import RemoteTrainResult

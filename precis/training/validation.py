@@ -28,8 +28,8 @@ from precis.rollouts.filter import (
     turns_to_success,
 )
 from precis.rollouts.sample import sample_each
-from precis.run.shortcomings import narrowed
-from precis.run.validations import last_gain, parted
+from precis.runs.shortcomings import narrowed
+from precis.runs.validations import last_gain, parted
 from precis.statistics.intervals import ratio_interval
 from precis.training.run import Run
 from precis.training.stages import greedy_policy, keep_rollouts

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from precis.errors import CorruptCheckpoint, StoreError, TrainerError
 from precis.records.ledger import ledger_key, load_ledger, write_ledger
 from precis.records.manifests import File, manifest_key, pointer_key
-from precis.run.checkpoints import complete_around, named_step, repair_pointer, restore
+from precis.runs.checkpoints import complete_around, named_step, repair_pointer, restore
 from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer, ServerlessTrainer
 from precis.store import FolderStore, Store

@@ -20,7 +20,7 @@ from precis.records.manifests import pointer_key
 from precis.rehearsal.checkpoint_files import initial_state, load, save
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.train_step import advance
-from precis.run.checkpoints import commit, committed_steps, restore
+from precis.runs.checkpoints import commit, committed_steps, restore
 from precis.store import open_store
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import TrainedStep

@@ -13,7 +13,7 @@ from precis.config import Retention
 from precis.errors import CorruptCheckpoint, LeaseLost, StoreConflict
 from precis.records.ledger import load_ledger
 from precis.records.manifests import pointer_key
-from precis.run.checkpoints import (
+from precis.runs.checkpoints import (
     commit,
     committed_steps,
     complete_around,
@@ -21,9 +21,9 @@ from precis.run.checkpoints import (
     repair_pointer,
     restore,
 )
-from precis.run.lease import check_lease, lease_key, read_lease, this_process
-from precis.run.restart import restart
-from precis.run.retention import prune
+from precis.runs.lease import check_lease, lease_key, read_lease, this_process
+from precis.runs.restart import restart
+from precis.runs.retention import prune
 from precis.store import Blob, FolderStore
 from precis.trainer.protocol import TrainerState
 from precis.training.resume import reconcile

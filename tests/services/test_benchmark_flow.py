@@ -24,7 +24,7 @@ from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
 from precis.records.results import TRAINED, scan_results
 from precis.rehearsal.judges.judge import lexical_judge
 from precis.report.nights import REGRESSION
-from precis.run.checkpoints import committed_steps
+from precis.runs.checkpoints import committed_steps
 from precis.store import Store, open_store
 from tests.services.conftest import ROOT, Precis
 from tests.services.patience import patience_s, until

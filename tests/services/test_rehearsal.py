@@ -18,7 +18,7 @@ from starlette.routing import Route
 from precis.config import DocumentsConfig
 from precis.records.documents import CRUDE, load_corpus, read_documents
 from precis.records.ledger import load_ledger
-from precis.run.checkpoints import committed_steps
+from precis.runs.checkpoints import committed_steps
 from precis.store.files import read_files
 from precis.store.s3 import S3Store
 from tests.services.conftest import Precis

@@ -23,7 +23,7 @@ import httpx
 import pytest
 
 from precis.records.ledger import load_ledger
-from precis.run.checkpoints import manifest
+from precis.runs.checkpoints import manifest
 from precis.store import open_store
 from tests.services.conftest import Up
 from tests.services.patience import LONG_S

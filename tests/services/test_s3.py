@@ -19,9 +19,9 @@ from s3transfer.exceptions import CancelledError
 from cli.doctor import checks_of
 from precis.config import Retention, TrainConfig
 from precis.errors import CorruptCheckpoint, StoreConflict, StoreError, StoreRefused
-from precis.run.checkpoints import commit, committed_steps, restore
-from precis.run.lease import leased, read_lease
-from precis.run.retention import prune
+from precis.runs.checkpoints import commit, committed_steps, restore
+from precis.runs.lease import leased, read_lease
+from precis.runs.retention import prune
 from precis.store import s3, s3_client
 from precis.store.s3 import S3Store
 from precis.store.s3_client import DOWNLOAD, client_for, finish

@@ -10,9 +10,9 @@ from cli.deletion import delete
 from precis.errors import StoreError, StoreRefused
 from precis.records.results import results_before, scan_results
 from precis.records.trajectories import scan_trajectories
-from precis.run.export import export
-from precis.run.overview import kept_checkpoints, list_runs
-from precis.run.reports import report_file
+from precis.runs.export import export
+from precis.runs.overview import kept_checkpoints, list_runs
+from precis.runs.reports import report_file
 from precis.store.files import read_files
 from precis.store.s3 import S3Store
 from tests.services.s3_server import new_store, settings_for

@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse
 
 from precis.errors import ConfigError, TrainerError, TrainerLost
 from precis.records.ledger import SERVICE_USD
-from precis.run.checkpoints import restore
+from precis.runs.checkpoints import restore
 from precis.settings.tinker import TinkerTrainer
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer

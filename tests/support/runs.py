@@ -10,8 +10,8 @@ from precis.records.ledger import Ledger, write_ledger
 from precis.records.manifests import Checkpoint, File
 from precis.rehearsal import checkpoint_files
 from precis.rehearsal.extractive.kind import SENTENCES
-from precis.run.checkpoints import commit, complete_around, manifest
-from precis.run.lease import lease_key, this_process
+from precis.runs.checkpoints import commit, complete_around, manifest
+from precis.runs.lease import lease_key, this_process
 from precis.store import FolderStore, Store
 from tests.support.command import run_precis
 from tests.support.ledgers import record, validation

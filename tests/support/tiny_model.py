@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from precis.models.record import TrainingRecord, write_record
 from precis.models.tensors import Tensor
 from precis.records.ledger import Ledger, write_ledger
-from precis.run.checkpoints import commit
+from precis.runs.checkpoints import commit
 from precis.store import FolderStore, Store
 from tests.support import ledgers
 

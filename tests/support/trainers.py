@@ -11,7 +11,7 @@ import art
 from art.types import TrainResult
 from openai.types.chat.chat_completion import Choice
 
-from precis.run.local_checkpoints import folder_of
+from precis.runs.local_checkpoints import folder_of
 from precis.trainer.backend import TrainerBackend
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.server import trainer_app

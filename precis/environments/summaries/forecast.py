@@ -9,7 +9,7 @@ from precis.environments.summaries.judge.forecast import forecast
 from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document
 from precis.records.spend import Estimate
-from precis.run.retention import kept
+from precis.runs.retention import kept
 from precis.settings.tinker import TinkerTrainer
 
 _CHARACTERS_PER_WORD = 6

@@ -32,7 +32,7 @@ from art.utils.output_dirs import get_model_dir
 from precis.errors import StaleAdapter, TrainerError
 from precis.processes.supervisor import end_descendants, need
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
-from precis.run.local_checkpoints import folder_of, keep_only, steps_here
+from precis.runs.local_checkpoints import folder_of, keep_only, steps_here
 from precis.settings.trainer import EngineConfig
 from precis.trainer.gpu.packing import Update, count_trained, pack
 from precis.trainer.gpu.service import GpuService

@@ -21,7 +21,7 @@ from art.metrics_taxonomy import average_metric_samples
 from art.types import TrainConfig
 
 from precis.processes.child import free_port
-from precis.run.local_checkpoints import folder_of, steps_here, write_checkpoint
+from precis.runs.local_checkpoints import folder_of, steps_here, write_checkpoint
 from precis.settings.trainer import ADAPTED, VLLM_RANKS, EngineConfig
 from precis.trainer.gpu.outputs import name_when_asked
 from precis.trainer.gpu.packing import Update

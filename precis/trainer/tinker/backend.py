@@ -18,7 +18,7 @@ from art.utils.output_dirs import get_model_dir
 
 from precis.llm.server import completions_app
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
-from precis.run.local_checkpoints import keep_only, steps_here
+from precis.runs.local_checkpoints import keep_only, steps_here
 from precis.settings.imitation import ImitatesInOnePass
 from precis.settings.tinker import TinkerTrainer
 from precis.trainer.tinker.data import Update, make_imitations, make_updates

@@ -11,7 +11,7 @@ import tinker
 
 from precis.errors import ConfigError, PrecisError, TrainerLost
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, callable_tools
-from precis.run.local_checkpoints import steps_here
+from precis.runs.local_checkpoints import steps_here
 from precis.trainer.tinker.checkpoints import read_kept
 from precis.trainer.tinker.model import TinkerModel
 from precis.trainer.tinker.tokenizer import BEGIN, read_calls

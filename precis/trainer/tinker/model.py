@@ -23,7 +23,7 @@ from art.types import LocalTrainResult
 from precis.errors import TrainerLost
 from precis.processes.kill_points import reached
 from precis.records.ledger import SERVICE_USD
-from precis.run.local_checkpoints import folder_of, steps_here, write_checkpoint
+from precis.runs.local_checkpoints import folder_of, steps_here, write_checkpoint
 from precis.settings.tinker import KEPT_FILE, TinkerTrainer
 from precis.store.durable import make_folder
 from precis.trainer.tinker.checkpoints import Kept, copy_weights, read_kept

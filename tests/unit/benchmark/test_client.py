@@ -36,7 +36,7 @@ from precis.records.spend import Spend
 from precis.rehearsal.checkpoint_files import initial_state, save
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.report.nights import Comparison
-from precis.run.checkpoints import commit
+from precis.runs.checkpoints import commit
 from precis.statistics.standings import Contender
 from precis.store import open_store
 from precis.store.kept import KeptRecords

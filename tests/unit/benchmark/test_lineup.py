@@ -19,7 +19,7 @@ from precis.records.ledger import Ledger, Origin, ledger_key, write_ledger
 from precis.records.nouns import Figure
 from precis.records.results import COMPARABLE, SCHEMA, write_results
 from precis.report.nights import Comparison
-from precis.run.trained_on import keep_trained_on, trained_on
+from precis.runs.trained_on import keep_trained_on, trained_on
 from precis.statistics.standings import Contender
 from precis.store import FolderStore
 from tests.support import results

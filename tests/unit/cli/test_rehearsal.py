@@ -28,7 +28,7 @@ from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.environments.summaries.judge import cache
 from precis.errors import ConfigError, LeaseHeld
 from precis.processes.signals import cancel_on_sigterm
-from precis.run.lease import leased
+from precis.runs.lease import leased
 from precis.settings.environment import (
     CommandSettings,
     PythonSettings,

@@ -18,7 +18,7 @@ from precis.cluster.site import HourlyPrice
 from precis.cluster.skypilot import SkyPilotHost
 from precis.config import RunConfig
 from precis.errors import ClusterError, ConfigError, LeaseLost
-from precis.run.lease import Lease, leased
+from precis.runs.lease import Lease, leased
 from precis.store import FolderStore
 from tests.services.patience import until
 from tests.support.programs import put_program

@@ -20,7 +20,7 @@ from precis.cluster.keys import Keys, cluster_name, read_keys, write_keys
 from precis.cluster.site import HourlyPrice
 from precis.cluster.sweep import down_cluster, sweep
 from precis.errors import ClusterError, ConfigError, NoCapacity
-from precis.run.lease import leased
+from precis.runs.lease import leased
 from precis.store import open_store
 from precis.store.s3_client import client_for
 from tests.services.patience import patience_s, until

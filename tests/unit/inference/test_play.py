@@ -17,7 +17,7 @@ from precis.models.reference import Reference, find_model
 from precis.records.ledger import Ledger, write_ledger
 from precis.rehearsal.checkpoint_files import initial_state, save
 from precis.rehearsal.tool_calls.kind import TOOL_CALLS
-from precis.run.checkpoints import commit
+from precis.runs.checkpoints import commit
 from precis.store import FolderStore
 from tests.support.command import run_precis
 from tests.support.examples import EXAMPLES

@@ -25,8 +25,8 @@ from precis.report.training_report import (
     totals,
     training_report,
 )
-from precis.run.outlook import RunPlan, outlook
-from precis.run.shortcomings import shortcoming
+from precis.runs.outlook import RunPlan, outlook
+from precis.runs.shortcomings import shortcoming
 from tests.support.ledgers import EMPTY, record, variance, warm_start
 from tests.support.ledgers import validation as validated
 from tests.support.reports import document, rendered, verdict

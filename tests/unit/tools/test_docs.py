@@ -21,7 +21,7 @@ from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.environments.summaries.forecast import forecast_judging, forecast_second_judge
 from precis.environments.summaries.judge import endpoint_for
 from precis.records.documents import read_documents
-from precis.run.retention import kept
+from precis.runs.retention import kept
 from precis.sweep.trials import SweepConfig, check_trials, plan_trials
 from tests.support.reports import numbers_in
 from tests.support.repository import PAGES, README, ROOT, deployments_in

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from precis.errors import ConfigError, TrainerError
-from precis.run.checkpoints import commit
+from precis.runs.checkpoints import commit
 from precis.store import FolderStore
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import StoredModel

@@ -17,7 +17,7 @@ from precis.config import BenchmarkConfig, TrainConfig
 from precis.errors import ClusterError, LeaseHeld, LeaseLost, TrainerError, TrainerLost
 from precis.records.ledger import Metric, load_ledger, write_ledger
 from precis.records.spend import Spend
-from precis.run.lease import Lease, check_free, leased
+from precis.runs.lease import Lease, check_free, leased
 from precis.statistics.standings import Contender
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer

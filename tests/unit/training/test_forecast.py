@@ -16,7 +16,7 @@ from precis.environments.summaries.judge.forecast import forecast
 from precis.environments.summaries.judge.protocol import grade_prompt, reading_prompt
 from precis.environments.summaries.services import Services
 from precis.records.spend import Estimate
-from precis.run.outlook import RunPlan, outlook
+from precis.runs.outlook import RunPlan, outlook
 from precis.settings.tinker import TinkerTrainer
 from tests.support.bridges import CORPUS
 from tests.support.ledgers import EMPTY, record, warm_start

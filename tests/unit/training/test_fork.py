@@ -9,8 +9,8 @@ from precis.environments.python import load_python
 from precis.errors import CorruptCheckpoint
 from precis.records.ledger import Ledger, find_ledger, load_ledger, write_ledger
 from precis.records.spend import Spend
-from precis.run.checkpoints import commit, committed_steps, restore
-from precis.run.lease import lease_key, leased
+from precis.runs.checkpoints import commit, committed_steps, restore
+from precis.runs.lease import lease_key, leased
 from precis.store import FolderStore
 from precis.training.fork import begin_from_origin, fork, origin_of
 from precis.training.run import Run

@@ -10,7 +10,7 @@ from precis.cluster.site import HourlyPrice, Meter
 from precis.errors import StoreError
 from precis.records.ledger import StepRecord, load_ledger
 from precis.rollouts.filter import StepRollouts
-from precis.run.checkpoints import manifest
+from precis.runs.checkpoints import manifest
 from precis.store import FolderStore
 from precis.training.run import Run
 from precis.training.stages import gather_rollouts, keep_record, upload_kept

@@ -21,7 +21,7 @@ import pytest
 
 from precis.records.ledger import StepRecord, load_ledger
 from precis.records.trajectories import scan_trajectories
-from precis.run.checkpoints import committed_steps, manifest, restore
+from precis.runs.checkpoints import committed_steps, manifest, restore
 from precis.store.files import read_files
 from precis.trainer.tinker.checkpoints import read_kept
 from tests.support import unscored

@@ -8,7 +8,7 @@ import pytest
 
 from precis.records.ledger import Ledger
 from precis.report.training_report import LatestSamples, TrainingView
-from precis.run.outlook import RunPlan
+from precis.runs.outlook import RunPlan
 from precis.training import progress
 from precis.training.progress import follow
 from tests.support.ledgers import record

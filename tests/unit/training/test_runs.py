@@ -25,9 +25,9 @@ from precis.models.reference import Reference, find_model
 from precis.records.ledger import Ledger, StepRecord, Validation, ledger_key, load_ledger
 from precis.records.trajectories import scan_trajectories, trajectory_steps
 from precis.rehearsal.judges.judge import lexical_judge
-from precis.run.checkpoints import committed_steps, manifest
-from precis.run.repair import repair
-from precis.run.restart import restart
+from precis.runs.checkpoints import committed_steps, manifest
+from precis.runs.repair import repair
+from precis.runs.restart import restart
 from precis.settings.cluster import ClusterConfig
 from precis.store import FolderStore
 from precis.training import stages

@@ -14,7 +14,7 @@ from precis.environments.summaries.environment import Summaries
 from precis.errors import NoCapacity, StoreConflict, StoreError
 from precis.records.ledger import Validation, find_ledger, load_ledger, write_ledger
 from precis.records.spend import Spend
-from precis.run.lease import leased
+from precis.runs.lease import leased
 from precis.settings.cluster import ClusterConfig
 from precis.store import FolderStore
 from precis.training import run as run_module

@@ -27,7 +27,7 @@ from precis.records.rollout import Scenario
 from precis.records.samples import tokens_of
 from precis.records.trajectories import scan_trajectories
 from precis.records.warm_start import Demonstration, ShownConversation, WarmStartRecord
-from precis.run.trained_on import trained_on
+from precis.runs.trained_on import trained_on
 from precis.store import FolderStore
 from precis.trainer.protocol import decode_groups, encode_groups
 from precis.training.preflight import check_warm_start

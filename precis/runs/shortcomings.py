@@ -6,7 +6,7 @@ from shlex import quote
 from statistics import fmean
 
 from precis.records.ledger import Ledger, StepRecord, Validation
-from precis.run.validations import gain, parted
+from precis.runs.validations import gain, parted
 from precis.statistics.intervals import DOCUMENTS_MIN
 
 _DROPPED_MAX = 0.5

@@ -12,9 +12,9 @@ from precis.config import TrainConfig
 from precis.environments.trajectories import put_trajectories
 from precis.records.ledger import Ledger, Metric, ledger_key, write_ledger
 from precis.records.spend import Spend
-from precis.run.checkpoints import committed_steps
-from precis.run.export import export
-from precis.run.overview import kept_checkpoints, list_runs
+from precis.runs.checkpoints import committed_steps
+from precis.runs.export import export
+from precis.runs.overview import kept_checkpoints, list_runs
 from precis.store import FolderStore
 from precis.sweep.ranking import rank, result_of
 from precis.sweep.report import sweep_report

@@ -10,9 +10,9 @@ from precis.environments.trajectories import put_trajectories
 from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld, StoreError
 from precis.records.ledger import ledger_key, load_ledger
 from precis.records.trajectories import trajectory_steps
-from precis.run.checkpoints import complete_around
-from precis.run.lease import lease_key
-from precis.run.restart import restart
+from precis.runs.checkpoints import complete_around
+from precis.runs.lease import lease_key
+from precis.runs.restart import restart
 from precis.store import FolderStore
 from precis.trainer.protocol import TrainedStep, TrainerState
 from precis.training.resume import reconcile

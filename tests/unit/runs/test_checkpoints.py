@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precis.errors import CorruptCheckpoint, StoreError
-from precis.run.checkpoints import commit, complete_around, describe_steps, restore
-from precis.run.local_checkpoints import folder_of, keep_only, steps_here, write_checkpoint
+from precis.runs.checkpoints import commit, complete_around, describe_steps, restore
+from precis.runs.local_checkpoints import folder_of, keep_only, steps_here, write_checkpoint
 from precis.store import FolderStore
 from tests.support.runs import file_key
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from precis.records.ledger import Validation
-from precis.run.validations import gain, last_gain, parted
+from precis.runs.validations import gain, last_gain, parted
 from tests.support.validations import DOCUMENTS, correct, validation
 
 FEW: list[int | None] = [3, 3, 3, 3] + [None] * (DOCUMENTS - 4)

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from precis.errors import ConfigError, CorruptCheckpoint, StoreError, UnusableRun
 from precis.records.ledger import Ledger, find_ledger, ledger_key, no_ledger, write_ledger
 from precis.records.manifests import Checkpoint, checkpoints_key, pointer_key, steps_in
-from precis.run.checkpoints import (
+from precis.runs.checkpoints import (
     committed_steps,
     complete_manifest,
     manifest,
@@ -26,7 +26,7 @@ from precis.run.checkpoints import (
     repair_pointer,
     verify,
 )
-from precis.run.lease import leased, read_lease
+from precis.runs.lease import leased, read_lease
 from precis.store import Store
 
 _UNKNOWN_FIELD = "extra_forbidden"

@@ -17,7 +17,7 @@ from precis.errors import LeaseHeld, LeaseLost, StoreError
 from precis.records.ledger import Metric, Origin, ledger_key, load_ledger, write_ledger
 from precis.records.results import write_results
 from precis.report.run_comparison import compare, comparison_html, describe_differences
-from precis.run.reports import report_file
+from precis.runs.reports import report_file
 from precis.statistics.intervals import paired_difference
 from precis.store import FolderStore
 from precis.training.run import work_folder

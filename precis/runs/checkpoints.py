@@ -36,7 +36,7 @@ from precis.records.manifests import (
     pointer_key,
     steps_in,
 )
-from precis.run.lease import check_lease
+from precis.runs.lease import check_lease
 from precis.store import Blob, Store
 from precis.store.durable import move
 

@@ -10,8 +10,8 @@ from prefect.logging import disable_run_logger
 from precis.config import TrainConfig
 from precis.records.ledger import Ledger, Validation
 from precis.report.training_report import TrainingView, training_report
-from precis.run.outlook import RunPlan, outlook
-from precis.run.shortcomings import narrowed, nothing_to_train, shortcoming, stopped
+from precis.runs.outlook import RunPlan, outlook
+from precis.runs.shortcomings import narrowed, nothing_to_train, shortcoming, stopped
 from tasks.states import completed
 from tests.support import ledgers, validations
 

@@ -17,15 +17,15 @@ from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
 from precis.records.manifests import checkpoints_key
 from precis.records.rollout import Split
 from precis.records.trajectories import trajectories_key, trajectory_steps
-from precis.run.checkpoints import (
+from precis.runs.checkpoints import (
     committed_steps,
     complete_manifest,
     describe_steps,
     repair_pointer,
     verify,
 )
-from precis.run.lease import check_lease, leased
-from precis.run.retention import keys_by_step, remove
+from precis.runs.lease import check_lease, leased
+from precis.runs.retention import keys_by_step, remove
 from precis.store import Store
 
 

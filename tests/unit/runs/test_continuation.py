@@ -7,7 +7,7 @@ import pytest
 from precis.config import TrainConfig
 from precis.errors import ConfigError
 from precis.records.ledger import Ledger
-from precis.run.continuation import check_settings
+from precis.runs.continuation import check_settings
 
 
 def config(**settings: Any) -> TrainConfig:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.config import Retention
-from precis.run.checkpoints import commit, committed_steps, complete_around
-from precis.run.overview import kept_checkpoints
-from precis.run.retention import kept, prune
+from precis.runs.checkpoints import commit, committed_steps, complete_around
+from precis.runs.overview import kept_checkpoints
+from precis.runs.retention import kept, prune
 from precis.store import Blob, FolderStore
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.ledgers import ledger_at

@@ -11,13 +11,13 @@ from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld, StoreError,
 from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
 from precis.records.manifests import manifest_key, pointer_key
 from precis.records.metrics import metrics_frame
-from precis.run.checkpoints import commit, complete_around
-from precis.run.continuation import check_settings
-from precis.run.lease import lease_key
-from precis.run.overview import list_runs
-from precis.run.repair import repair
-from precis.run.restart import restart
-from precis.run.retention import prune, remove
+from precis.runs.checkpoints import commit, complete_around
+from precis.runs.continuation import check_settings
+from precis.runs.lease import lease_key
+from precis.runs.overview import list_runs
+from precis.runs.repair import repair
+from precis.runs.restart import restart
+from precis.runs.retention import prune, remove
 from precis.store import FolderStore
 from precis.trainer.protocol import TrainerState
 from precis.training.resume import reconcile

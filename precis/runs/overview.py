@@ -8,10 +8,10 @@ from datetime import datetime
 from precis.errors import CorruptCheckpoint, StoreError
 from precis.record import json_digest
 from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, no_ledger
-from precis.run.checkpoints import complete_manifest, verify
-from precis.run.lease import Holder, live_holder
-from precis.run.repair import refuse_lost_ledger
-from precis.run.retention import keys_by_step
+from precis.runs.checkpoints import complete_manifest, verify
+from precis.runs.lease import Holder, live_holder
+from precis.runs.repair import refuse_lost_ledger
+from precis.runs.retention import keys_by_step
 from precis.store import Store
 from precis.store.files import REQUESTS_AT_ONCE
 from precis.store.keys import fault_of

@@ -15,8 +15,8 @@ from precis.records.manifests import (
     manifest_key,
     steps_in,
 )
-from precis.run.checkpoints import complete_manifest
-from precis.run.lease import check_lease
+from precis.runs.checkpoints import complete_manifest
+from precis.runs.lease import check_lease
 from precis.store import Store
 from precis.store.files import REQUESTS_AT_ONCE
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from precis.errors import LeaseHeld, LeaseLost, StoreError
-from precis.run.lease import Holder, check_free, lease_key, leased, read_lease, this_process
+from precis.runs.lease import Holder, check_free, lease_key, leased, read_lease, this_process
 from precis.store import Blob, FolderStore
 from tests.services.patience import until
 
