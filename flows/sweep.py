@@ -2,8 +2,10 @@
 intervals."""
 
 import asyncio
+from contextlib import suppress
 
 from prefect import flow
+from prefect.exceptions import Pause
 
 import flows  # noqa: F401  a worker loads this file alone
 from precis.sweep.trials import SweepConfig
@@ -24,6 +26,9 @@ async def sweep(config: SweepConfig) -> str:
     await adopt_secrets()
     trials = await prepare_trials(config)
     running = [asyncio.ensure_future(run_trial(config, trial)) for trial in trials]
-    # Until all have ended: the flow's end, as at a result that can't be read, cancels the others.
-    await asyncio.gather(*running, return_exceptions=True)
+    for ended in asyncio.as_completed(running):
+        # Until all have ended: the flow's end, as at a result that can't be read, cancels the
+        # others. But a signal to end may arrive in any of them.
+        with suppress(Exception, Pause):
+            await ended
     return await publish_ranking(config, await asyncio.gather(*running))
