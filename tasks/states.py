@@ -33,7 +33,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 NO_SERVER = (httpx.HTTPError, PrefectException, ValueError)  # of a sign-in's page, in place of JSON
-_LOOK_S = 5.0
 _ADVICE: dict[type[PrecisError], str] = {
     BudgetReached: "",
     JudgeUnavailable: "When the judge is back, press Retry or start it again: it continues there.",
@@ -104,6 +103,7 @@ def says_why_it_stops(
                 return await flow(*args, **kwargs)
         except PrecisError as error:
             if isinstance(error, LeaseLost) and str(flow_run.id) in str(error):
+                get_run_logger().warning("%s", error)
                 raise Abort(str(error)) from error  # leaves the state to a retry, elsewhere
             kind = next((one for one in _ADVICE if isinstance(error, one)), None)
             message = f"{error} {_ADVICE[kind]}".rstrip() if kind else str(error)
@@ -169,7 +169,7 @@ async def shown_as(run: str) -> StateType | None:
 async def _is_being_cancelled() -> bool:
     """Return whether this run or, if it is a training's benchmark, the training is cancelled."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(_LOOK_S):
+        async with asyncio.timeout(5):
             found = (await shown_as(flow_run.id), await shown_as(flow_run.root_flow_run_id))
             return StateType.CANCELLING in found
     return False

@@ -127,10 +127,11 @@ async def test_a_sign_in_page_in_place_of_the_server_costs_a_run_nothing(
 
 
 async def test_a_run_whose_retry_has_taken_its_lease_leaves_the_state_to_that(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A laptop that wakes would end what was retried on another machine."""
     monkeypatch.setattr(tasks.states, "flow_run", SimpleNamespace(id="3f"))
+    monkeypatch.setattr(tasks.states, "get_run_logger", logging.getLogger)
 
     @says_why_it_stops
     async def flow(holder: str) -> object:
@@ -139,6 +140,7 @@ async def test_a_run_whose_retry_has_taken_its_lease_leaves_the_state_to_that(
     assert isinstance(await flow("4a"), State)
     with pytest.raises(Abort):
         await flow("3f")
+    assert "was taken over by the run m (3f)" in caplog.text
 
 
 async def test_a_run_that_lost_its_slot_continues(monkeypatch: pytest.MonkeyPatch) -> None:
