@@ -48,10 +48,12 @@ class BoundedClient(httpx.AsyncClient):
             super().__init__(verify=tls_for(url), trust_env=trust_env, **options)
         except UnicodeEncodeError:  # of a key: a ValueError too
             raise
-        except (ImportError, ValueError) as error:  # of SOCKS
+        except (ImportError, ValueError, httpx.InvalidURL) as error:  # of SOCKS, or no address
+            is_no_url = isinstance(error, httpx.InvalidURL)  # what it says may hold a password
+            why = "it is no address" if is_no_url else str(error).rstrip(".")
             raise ConfigError(
-                f"A proxy of this shell can't be used: {str(error).rstrip('.')}.",
-                "Unset ALL_PROXY, or name an http:// proxy.",
+                f"A proxy of this shell can't be used: {why}.",
+                "Unset it (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY), or name an http:// proxy.",
             ) from error
         self._redactors = [Redactor(secret) for secret in (key, address.password) if secret]
         self._bytes_max = bytes_max

@@ -156,9 +156,12 @@ def test_another_terminal_is_told_to_ask_no_proxy_either(
 
 
 @pytest.mark.usefixtures("unset")
-@pytest.mark.parametrize("proxy", ["socks5://me:secret@127.0.0.1:1", "socks://127.0.0.1:1/"])
+@pytest.mark.parametrize(
+    "proxy",
+    ["socks5://me:secret@127.0.0.1:1", "socks://127.0.0.1:1/", "http://me:secret/@127.0.0.1:1"],
+)
 def test_a_proxy_that_can_t_be_used_is_told(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second is how a desktop may write it."""
+    """The second is how a desktop may write it; the third is no address."""
     monkeypatch.setenv("ALL_PROXY", proxy)
     with pytest.raises(ConfigError, match="A proxy of this shell can't be used: ") as raised:
         prefect_server._use(OWN)
