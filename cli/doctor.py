@@ -230,8 +230,12 @@ async def _check_run(config: TrainConfig) -> str:
 async def _forecast(config: TrainConfig) -> str:
     """Return what models will cost; the other rows say what keeps it from being known."""
     nobody = ChildService("http://127.0.0.1:9", "none", 0)
+    if config.environment.kind == "summaries":
+        opened = open_environment(config, lambda *_: nullcontext(nobody))
+    else:  # an agent's own resources are started by its check, at the same time
+        opened = _environment_of(config)
     try:
-        async with open_environment(config, lambda *_: nullcontext(nobody)) as environment:
+        async with opened as environment:
             found = await asyncio.to_thread(find_ledger, open_store(config.store), config.model)
             ahead = forecast(config, environment, found[0].next_step if found else 0)
     except PrecisError:

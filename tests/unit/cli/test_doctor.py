@@ -20,6 +20,7 @@ from precis.cluster import api
 from precis.commands import main as cli
 from precis.commands.terminal import plain_console
 from precis.config import ManagedConfig, TrainConfig
+from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
 from precis.records.ledger import Ledger, write_ledger
 from precis.store import FolderStore
@@ -228,6 +229,13 @@ async def test_what_judge_and_teacher_will_cost_is_forecast(
     said = await forecast(*paid)
     assert said.startswith("The teacher gpt-4o will be asked for 40 summaries, about $")
     assert "The judge will be called about " in said
+
+    async def start(_: object) -> None:
+        raise RuntimeError("Its own check has started it at the same time.")
+
+    monkeypatch.setattr(AgentEnvironment, "open", start)
+    game = (f"environment={json.dumps(GAME)}", 'trainer={"kind": "tool_calls"}')
+    assert await forecast("model=game", *game) == "no model costs money"
 
 
 async def test_secret_blocks_are_read_before_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
