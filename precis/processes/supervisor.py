@@ -83,7 +83,7 @@ def end(find: Callable[[], Collection[psutil.Process]]) -> None:
     while left:
         waited_s = time.monotonic() - began
         if waited_s > _TERM_S + _KILL_S:
-            _log.error("Processes that can't be killed: %s.", ", ".join(map(_describe, left)))
+            _log.error("Processes that can't be killed: %s.", ", ".join(map(str, left)))
             return
         for process in left:
             with suppress(psutil.NoSuchProcess):
@@ -138,7 +138,7 @@ def need(names: Collection[str]) -> None:
         for process in descendants(os.getpid()):
             with suppress(psutil.NoSuchProcess):
                 if process.name()[:15] in names:
-                    _needed[process] = _describe(process)
+                    _needed[process] = f"{process.name()} (process {process.pid})"
         if _needed and not watched:
             threading.Thread(target=_watch, daemon=True).start()
 
@@ -228,13 +228,6 @@ def _find_marked(mark: str) -> set[psutil.Process]:
 def _signal(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, number)
-
-
-def _describe(process: psutil.Process) -> str:
-    try:
-        return f"{process.name()} (process {process.pid})"
-    except psutil.NoSuchProcess:
-        return f"process {process.pid}"
 
 
 if __name__ == "__main__":
