@@ -16,9 +16,15 @@ from precis.llm.redaction import Redactor
 
 REFUSALS = (400, 413, 422)
 """Statuses that concern one request, such as a prompt that is too long."""
-_CAUSES = {408: "timeout", 409: "server_error", 425: "server_error", 429: "rate_limited"}
-# Temporary redirections: no API's, but a network's that wants a sign-in.
-_CAUSES |= dict.fromkeys((302, 303, 307), "connection")
+_CAUSES = {
+    302: "connection",  # temporary redirections: no API's, but a network's that wants a sign-in
+    303: "connection",
+    307: "connection",
+    408: "timeout",
+    409: "server_error",
+    425: "server_error",
+    429: "rate_limited",
+}
 _ABOUT_FORMAT = re.compile(
     r"response_?\s?(format|schema)|json[_ ]?(schema|object|mode)|structured.?output"
     r"|additional_?properties",

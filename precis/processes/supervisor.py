@@ -53,7 +53,7 @@ _needed_lock = threading.Lock()
 
 
 def descendants(of: int) -> set[psutil.Process]:
-    """Return the running descendants of a process, nearest and farthest."""
+    """Return the running descendants of a process."""
     # psutil's `children` raises where /proc hides the processes of others (hidepid=1).
     processes = list(psutil.process_iter(["ppid"]))
     found: set[psutil.Process] = set()

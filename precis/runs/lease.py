@@ -81,7 +81,7 @@ def this_process(run: str, now: datetime, ttl: timedelta) -> Holder:
         host=socket.gethostname(),
         pid=os.getpid(),
         machine=_machine(),
-        process_started=_started(os.getpid()),
+        process_started=_start_ticks(os.getpid()),
         since=now,
         expires=now + ttl,
     )
@@ -92,7 +92,7 @@ def is_alive(holder: Holder, now: datetime) -> bool:
     if holder.released:
         return False
     if holder.machine and holder.machine == _machine():
-        return _started(holder.pid) == holder.process_started
+        return _start_ticks(holder.pid) == holder.process_started
     return now - _CLOCKS_DIFFER <= holder.expires
 
 
@@ -104,7 +104,7 @@ def _machine() -> str:
         return ""
 
 
-def _started(pid: int) -> str:
+def _start_ticks(pid: int) -> str:
     """Return the clock ticks from this machine's start to a process's, which no change of the time
     moves as psutil's `create_time` does; empty if it has ended."""
     try:
