@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import suppress
 
 import psutil
 
@@ -29,16 +30,26 @@ with guarded():
 def test_what_a_killed_run_has_started_ends_with_it() -> None:
     """And nothing else: this process is of a run that is alive."""
     process = psutil.Popen([sys.executable, "-c", RUN], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    started: set[psutil.Process] = set()
+
+    def both_run() -> bool:
+        started.update(carriers(run), process.children(recursive=True))
+        for folder in temporary_folders(run):
+            started.update(writers_in(folder))
+        names = []
+        for one in started:
+            with suppress(psutil.NoSuchProcess):
+                names.append(one.name())
+        return names.count("sleep") == 2
+
     try:
         with process.stdout as told:
             run = told.readline().strip()
-        started = set(carriers(run)) | set(process.children(recursive=True))
-        for folder in temporary_folders(run):
-            started.update(writers_in(folder))
+        # The shell is gone before its child has opened the file, or has become a sleep.
+        wait_until(both_run, "both sleeps", told=lambda: started)
     finally:
         process.kill()
         process.wait()
-    assert sum(one.name() == "sleep" for one in started) == 2
 
     def alive() -> list[psutil.Process]:
         return [one for one in started if is_running(one.pid)]
