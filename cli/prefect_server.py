@@ -134,9 +134,14 @@ def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectSer
     host = "0.0.0.0" if share else process.LOOPBACK
     started = _running() is None and process.start(host, port)
     server = PrefectServer(process.address() or "", ours=True, started=started)
-    if not started:
-        _check_found(server, share, port)
-    _use(server.api)
+    try:
+        if not started:
+            _check_found(server, share, port)
+        _use(server.api)
+    except ConfigError:
+        if started:
+            stop()
+        raise
     return server
 
 

@@ -96,6 +96,20 @@ def test_a_server_that_is_there_is_not_changed_behind_its_back(
 
 
 @pytest.mark.usefixtures("unset")
+def test_a_server_that_was_started_and_can_t_be_used_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stops: list[None] = []
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    monkeypatch.setattr(prefect_process, "address", lambda: OWN)
+    monkeypatch.setattr(prefect_process, "start", lambda *_: True)
+    monkeypatch.setattr(prefect_server, "stop", lambda: stops.append(None))
+    with pytest.raises(ConfigError, match="A proxy of this shell can't be used"):
+        prefect_server.find_or_start()
+    assert stops
+
+
+@pytest.mark.usefixtures("unset")
 @pytest.mark.parametrize("is_of_others", [False, True])
 def test_a_server_at_the_address_of_our_last_is_ours_unless_others_answer_there(
     is_of_others: bool, monkeypatch: pytest.MonkeyPatch
