@@ -12,6 +12,7 @@ from prefect import flow_engine
 from prefect._internal import _observation_delivery
 from prefect.client.schemas.objects import StateType
 from prefect.concurrency._leases import amaintain_concurrency_lease
+from prefect.events import emit_event
 from prefect.flow_engine import BaseFlowRunEngine
 from prefect.runtime import flow_run
 from prefect.utilities.services import critical_service_loop
@@ -44,10 +45,17 @@ def _stay_shown(engine: BaseFlowRunEngine[Any, Any], join_on_exit: bool = True) 
             if stays and found in (StateType.CRASHED, StateType.SCHEDULED):
                 await show_running_as("Running", "It was silent for minutes, but is alive.")
 
-    with _send_heartbeats(engine, join_on_exit), ExitStack() as stack:
-        if engine.flow.isasync:  # a synchronous one, of others, may have no loop
-            stack.callback(asyncio.create_task(look()).cancel)
-        yield
+    try:
+        with _send_heartbeats(engine, join_on_exit), ExitStack() as stack:
+            if engine.flow.isasync:  # a synchronous one, of others, may have no loop
+                stack.callback(asyncio.create_task(look()).cancel)
+            yield
+    finally:
+        # A sign that its silence is no crash. A subflow's run is left as Running, and becomes one.
+        is_suspended = engine._get_flow_run_suspension_request().is_requested()
+        if is_suspended and engine.flow_run and engine.flow_run.parent_task_run_id is None:
+            resource, related = engine._build_heartbeat_event_template()
+            emit_event("prefect.flow-run.left-suspended", resource, related=related)
 
 
 _send_heartbeats = flow_engine._send_heartbeats

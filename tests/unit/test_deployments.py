@@ -9,12 +9,14 @@ import pytest
 import yaml
 from prefect import Flow, flow_engine
 from prefect.flows import load_flow_from_entrypoint
+from prefect.server.events.schemas.automations import EventTrigger
 from prefect.utilities.callables import parameter_schema
 
 from flows.train import train
 from tests.support.repository import ROOT, deployments_in
 
 DEPLOYMENTS = deployments_in(ROOT / "prefect.yaml")
+ZOMBIE = yaml.safe_load((ROOT / "deployments/automations/zombie.yaml").read_text())["trigger"]
 
 
 def flow_of(entry: dict[str, Any]) -> Flow[..., Any]:
@@ -62,11 +64,19 @@ def test_a_flow_has_what_we_change_of_prefect_where_a_worker_loads_it(
 
 def test_no_run_is_taken_for_dead_while_the_server_or_its_database_restarts() -> None:
     """What it sends meanwhile is lost."""
-    file = ROOT / "deployments" / "automations" / "zombie.yaml"
-    silent_s = yaml.safe_load(file.read_text())["trigger"]["within"]
+    silent_s = ZOMBIE["within"]
     for entry in DEPLOYMENTS.values():
         variables = entry["work_pool"]["job_variables"]["env"]
         assert silent_s >= 10 * int(variables["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"])
+
+
+def test_a_run_that_is_lost_after_a_change_of_its_state_is_found() -> None:
+    """Prefect's trigger ends its wait there, and begins another at what is named alone."""
+    trigger = EventTrigger.model_validate(ZOMBIE)
+    for name in ("heartbeat", "Running", "Paused", "Preempted", "Recovering"):
+        assert trigger.starts_after(f"prefect.flow-run.{name}")
+    for name in ("Suspended", "Completed", "left-suspended"):
+        assert not trigger.starts_after(f"prefect.flow-run.{name}")
 
 
 def test_a_form_shows_the_kind_of_the_deployment_s_trainer() -> None:

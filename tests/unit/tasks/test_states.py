@@ -96,19 +96,29 @@ async def test_a_run_of_any_flow_that_was_taken_for_dead_is_shown_as_running_aga
     asked = FlowRunSuspensionRequest()
     if suspended:
         asked.mark_requested(Suspended())
+    emitted: list[str] = []
+    monkeypatch.setattr(flows, "emit_event", lambda name, _, related: emitted.append(name))
     engine: Any = SimpleNamespace(
         heartbeat_seconds=None,
         flow=SimpleNamespace(isasync=True),
+        flow_run=SimpleNamespace(parent_task_run_id=None),
+        _build_heartbeat_event_template=lambda: ({}, []),
         _get_flow_run_suspension_request=lambda: asked,
     )
     with flow_engine._send_heartbeats(engine):
         for _ in range(2):
             await looks.acquire()
     assert bool(shown) != suspended
+    # Else the automation for lost machines would show it as crashed.
+    assert emitted == ["prefect.flow-run.left-suspended"] * suspended
 
 
 def test_a_flow_of_anothers_without_a_loop_runs_beside_ours() -> None:
-    engine: Any = SimpleNamespace(heartbeat_seconds=None, flow=SimpleNamespace(isasync=False))
+    engine: Any = SimpleNamespace(
+        heartbeat_seconds=None,
+        flow=SimpleNamespace(isasync=False),
+        _get_flow_run_suspension_request=FlowRunSuspensionRequest,
+    )
     with flow_engine._send_heartbeats(engine):
         pass
 
