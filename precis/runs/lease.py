@@ -92,7 +92,8 @@ def is_alive(holder: Holder, now: datetime) -> bool:
     if holder.released:
         return False
     if holder.machine and holder.machine == _machine():
-        return _start_ticks(holder.pid) == holder.process_started
+        with suppress(PermissionError):
+            return _start_ticks(holder.pid) == holder.process_started
     return now - _CLOCKS_DIFFER <= holder.expires
 
 
@@ -106,11 +107,14 @@ def _machine() -> str:
 
 def _start_ticks(pid: int) -> str:
     """Return the clock ticks from this machine's start to a process's, which no change of the time
-    moves as psutil's `create_time` does; empty if it has ended."""
+    moves as psutil's `create_time` does; empty if it has ended. A PermissionError says that it is
+    another user's, and /proc hides those (hidepid)."""
     try:
         # The name, in parentheses, may contain spaces; see proc(5).
         state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
+        with suppress(ProcessLookupError):
+            os.kill(pid, 0)
         return ""
     return "" if state[0] in "ZX" else state[19]
 
@@ -167,12 +171,10 @@ class Lease:
     async def is_lost(self) -> bool:
         """Return whether another run has taken it over; False where the store does not answer in a
         few seconds."""
-        try:
+        with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(_LOST_S):
                 await self.check()
-        except (StoreError, TimeoutError) as error:
-            return isinstance(error, LeaseLost)
-        return False
+        return self._lost is not None
 
     async def _advance(self, released: bool) -> None:
         renewed = self.holder.model_copy(
@@ -201,17 +203,6 @@ class Lease:
                 return stop()
             except StoreError as error:
                 _log.warning("The lease on %r could not be renewed: %s", self._model, error)
-
-    async def _release(self) -> None:
-        try:
-            async with self._writing:
-                await self._advance(released=True)
-        except StoreConflict:
-            return  # another run has it by now
-        except StoreError as error:
-            _log.warning(
-                "The lease on %r was not given back and will expire: %s", self._model, error
-            )
 
 
 @asynccontextmanager
@@ -270,7 +261,13 @@ async def leased(
         keeping.cancel()
         with suppress(asyncio.CancelledError):
             await keeping
-        await lease._release()
+        try:
+            async with lease._writing:
+                await lease._advance(released=True)
+        except StoreConflict:
+            pass  # another run has it by now
+        except StoreError as error:
+            _log.warning("The lease on %r was not given back and will expire: %s", model, error)
 
 
 def lease_key(model: str) -> str:

@@ -1,6 +1,7 @@
 """The lease: one run at a time, and one that has lost it writes nothing more."""
 
 import asyncio
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,31 @@ async def test_a_dead_process_here_holds_nothing(store: FolderStore, gone: dict[
         await lease.check()
     async with leased(store, "m", "third") as lease:
         assert lease.former is None, "it was given back"
+
+
+async def test_a_process_that_proc_hides_holds_its_lease_until_it_expires(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does those of other users with hidepid."""
+    read = Path.read_text
+
+    def read_text(path: Path, **options: Any) -> str:
+        if path.name == "stat":
+            raise FileNotFoundError(path)
+        return read(path, **options)
+
+    def kill(pid: int, _: int) -> None:
+        raise PermissionError(pid)
+
+    theirs = this_process("theirs", datetime.now(UTC), timedelta(minutes=1))
+    monkeypatch.setattr(Path, "read_text", read_text)
+    monkeypatch.setattr(os, "kill", kill)
+    store.put(lease_key("m"), theirs.model_dump_json().encode())
+    with pytest.raises(LeaseHeld, match="run theirs"):
+        check_free(store, "m")
+    past = theirs.model_copy(update={"expires": theirs.since - timedelta(minutes=1)})
+    store.put(lease_key("m"), past.model_dump_json().encode())
+    check_free(store, "m")
 
 
 async def test_a_lease_from_elsewhere_counts_until_it_expires(store: FolderStore) -> None:
