@@ -33,11 +33,12 @@ from precis.environments.trajectories import group_of
 from precis.processes.child import child_service
 from precis.records.documents import read_documents
 from precis.records.rollout import Scenario
-from precis.rollouts.sample import adapter_policy, sampled
+from precis.rollouts.sample import sampled
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
+from precis.training.stages import greedy_policy
 
 _TOKENS_A_WORD = 1.4
 
@@ -264,7 +265,7 @@ async def _sample(
         for at, prompt in enumerate(_prompts(number, options))
     ]
     start = time.perf_counter()
-    async with adapter_policy(model.openai_client(), f"bench@{adapter}", adapter, config) as greedy:
+    async with greedy_policy(model, adapter, config) as greedy:
         policy = sampled(greedy, 0, number, temperature=1.0)
         groups = await asyncio.gather(
             *[

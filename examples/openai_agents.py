@@ -21,7 +21,7 @@ try:
         function_tool,
     )
 except ImportError as error:
-    command = "pip install openai-agents 'openai<3'"
+    command = "pip install openai-agents"
     raise ImportError(f"The Agents SDK is missing: run `{command}`") from error
 
 TURNS_MAX = 8

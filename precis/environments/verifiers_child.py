@@ -47,7 +47,7 @@ class ConversationHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
     SUPPORTS_RESUME = True
     EXECUTES_CODE = False
     NEEDS_CONTAINER = False
-    http: httpx.AsyncClient
+    http: Any  # an httpx.AsyncClient; openai 3 takes it, though it declares that of httpx2
     """The client of all rollouts, since making one takes 44 ms."""
 
     async def launch(

@@ -13,8 +13,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-import openai
-
 from precis.config import RolloutsConfig
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
@@ -53,15 +51,11 @@ def draw_spares(
 
 @asynccontextmanager
 async def adapter_policy(
-    client: openai.AsyncOpenAI, model: str, adapter: int, config: RolloutsConfig
+    endpoint: Endpoint, adapter: int, config: RolloutsConfig
 ) -> AsyncIterator[Policy]:
-    """Yield the greedy policy of an adapter, such as `rehearsal@7`, and close its connections after
-    the block. Its retries are those of a benchmark of the same checkpoint."""
-    url = str(client.base_url).rstrip("/")
-    endpoint = Endpoint(url, model, client.api_key, role=f"policy {model}")
-    settings = OwnServer(
-        without_quota(config.in_flight), OWN_CALL_TIMEOUT_S, tries_max=1 + client.max_retries
-    )
+    """Yield the greedy policy of an adapter, and close its connections after the block. Its retries
+    are those of a benchmark of the same checkpoint."""
+    settings = OwnServer(without_quota(config.in_flight), OWN_CALL_TIMEOUT_S)
     limits = Limits(config.timeout_s, config.turns_max, config.tokens_max)
     async with ChatClient(endpoint, settings, prices={}) as asked:
         yield Policy(asked, limits, parameters={"temperature": 0.0}, step=adapter)

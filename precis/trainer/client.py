@@ -94,10 +94,6 @@ class RemoteTrainer(ImitatesInOnePass):
     async def register(self, model: art.Model[Any, Any]) -> None:
         """Register the model with the trainer; its files on this side go under `path`."""
         model.base_path = str(self._path)
-        client = model._openai_client
-        if client is not None:  # of a trainer that was lost
-            model._openai_client = None
-            await client.close()
 
     async def _prepare_backend_for_training(
         self, model: Model, config: dev.OpenAIServerConfig | None

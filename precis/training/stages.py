@@ -19,6 +19,7 @@ from precis.config import RolloutsConfig
 from precis.environments.session import Policy
 from precis.environments.trajectories import group_of, in_texts, put_trajectories
 from precis.errors import LeaseLost, StoreConflict, StoreError
+from precis.llm.providers import Endpoint
 from precis.processes.kill_points import reached
 from precis.records.ledger import SERVICE_USD, TURNS, Ledger, StepRecord
 from precis.records.rollout import Rollout, Scenario, Split
@@ -41,7 +42,7 @@ from precis.runs.checkpoints import commit
 from precis.runs.retention import prune
 from precis.store import Store
 from precis.store.durable import sync_tree, write_text
-from precis.trainer.client import RemoteTrainResult
+from precis.trainer.client import Model, RemoteTrainResult
 from precis.training.run import Run
 
 _log = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ async def sample_scenarios(
     spares: Sequence[Scenario] = (),
 ) -> list[list[Rollout]]:
     """Return groups of rollouts of some scenarios, sampled from an adapter for training."""
-    async with greedy_policy(run, adapter) as greedy:
+    async with greedy_policy(run.model, adapter, settings) as greedy:
         # W&B's service trains on text, and knows no ids.
         trained = run.config.trainer.kind != "serverless"
         policy = sampled(greedy, run.config.seed, step, settings.temperature, trained)
@@ -247,10 +248,13 @@ async def delete_old_checkpoints(run: Run) -> None:
         _log.warning("Old checkpoints could not be deleted: %s", error)
 
 
-def greedy_policy(run: Run, adapter: int) -> AbstractAsyncContextManager[Policy]:
-    """Return the greedy policy of an adapter, while the block lasts."""
-    name = run.model.get_inference_name(adapter)
-    return adapter_policy(run.model.openai_client(), name, adapter, run.config.rollouts)
+def greedy_policy(
+    model: Model, adapter: int, config: RolloutsConfig
+) -> AbstractAsyncContextManager[Policy]:
+    """Return the greedy policy of a model's adapter, while the block lasts."""
+    name, key = model.get_inference_name(adapter), str(model.inference_api_key)
+    endpoint = Endpoint(str(model.inference_base_url), name, key, role=f"policy {name}")
+    return adapter_policy(endpoint, adapter, config)
 
 
 def as_trained(

@@ -41,7 +41,7 @@ async def validate(run: Run, step: int) -> Validation:
     """Measure adapter `step` on the held-out scenarios, greedy, and put it in the ledger."""
     start = time.perf_counter()
     settings = run.config.rollouts
-    async with greedy_policy(run, step) as policy:
+    async with greedy_policy(run.model, step, settings) as policy:
         rollouts = await sample_each(run.recorder, policy, run.environment, run.held_out, settings)
     first = None
     if run.environment.compares or run.seen.first is None:

@@ -9,7 +9,6 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable
 
-import openai
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -20,12 +19,12 @@ from precis.benchmark.measure import measure
 from precis.config import ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
 from precis.environments.ruler import TrajectoryRuler
-from precis.environments.summaries.judge import Endpoint, JudgeClient
+from precis.environments.summaries.judge import JudgeClient
 from precis.environments.summaries.prompt import summary_messages
 from precis.errors import ConfigError, PrecisError
 from precis.inference.local_server import find_served, list_models
 from precis.llm.budget import Budget
-from precis.llm.connections import tls_for
+from precis.llm.providers import Endpoint
 from precis.llm.redaction import Redactor
 from precis.records.documents import Corpus, Document, Question
 from precis.rollouts.sample import adapter_policy, sample_each
@@ -79,11 +78,9 @@ async def ask_contender(url: str) -> object:
 
 
 async def ask_policy(url: str) -> object:
-    http = openai.DefaultAsyncHttpxClient(verify=tls_for(url))
     async with (
-        openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0, http_client=http) as client,
         Recorder() as recorder,
-        adapter_policy(client, "m", 0, RolloutsConfig()) as policy,
+        adapter_policy(Endpoint(url, "m", KEY), 0, RolloutsConfig()) as policy,
     ):
         environment = summaries(Corpus((DOCUMENT,), ()), judge=None)
         scenarios = environment.scenarios("train")

@@ -286,7 +286,7 @@ def test_a_framework_s_telemetry_is_sent_nowhere(
     ("name", "package", "command"),
     [
         (LANGGRAPH, "langgraph.graph", "pip install langgraph langchain-openai"),
-        (AGENTS_SDK, "agents", "pip install openai-agents 'openai<3'"),
+        (AGENTS_SDK, "agents", "pip install openai-agents"),
         ("mcp_agent.py", "mcp", "pip install 'mcp>=2.3'"),
     ],
 )

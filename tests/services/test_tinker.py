@@ -36,7 +36,7 @@ from tests.support.policies import SAMPLED, sampled_choice
 from tests.support.tinker_policy import CopyingPolicy
 from tests.support.tinker_server import BASE_MODEL, KEY, Fault, TinkerServer
 from tests.support.tokenizers import TEMPLATE_WITH_TOOLS, write_chat_tokenizer
-from tests.support.trainers import Model, Trained, trainer_of
+from tests.support.trainers import Model, Trained, complete, trainer_of
 
 # The service's client leaves some of its connections to the garbage collector.
 pytestmark = [
@@ -101,18 +101,13 @@ async def trainer(tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
 
 
 @pytest.fixture
-async def make(address: str, tokenizer: Path) -> AsyncIterator[Callable[..., Model]]:
-    """Makes a model with some settings at the service; its client is closed at the end."""
-    made: list[Model] = []
+def make(address: str, tokenizer: Path) -> Callable[..., Model]:
+    """Makes a model with some settings at the service."""
 
     def make_model(tokenizer: Path = tokenizer, **given: Any) -> Model:
-        made.append(model_of(settings_for(address, tokenizer, **given)))
-        return made[-1]
+        return model_of(settings_for(address, tokenizer, **given))
 
-    yield make_model
-    for model in made:
-        if model._openai_client:
-            await model._openai_client.close()
+    return make_model
 
 
 def is_rewarded(choice: Choice) -> bool:
@@ -127,7 +122,8 @@ class Run(Trained):
         options: dict[str, Any] = {"temperature": 0.0}
         if seed is not None:
             options = {"temperature": 1.0, "seed": seed, **SAMPLED}
-        answer = await self.model.openai_client().chat.completions.create(
+        answer = await complete(
+            self.model,
             model=self.model.get_inference_name(step),
             messages=[{"role": "user", "content": PROMPT}],
             max_tokens=200,
@@ -184,7 +180,6 @@ async def train_undisturbed(tokenizer: Path, folder: Path) -> list[float]:
         await run.begin()
         for step in range(2):
             await run.train_step(step)
-        await run.model.openai_client().close()
     return newest(service, "0002")
 
 
@@ -385,7 +380,6 @@ async def test_skyrl_is_sampled_from_by_the_model_of_the_step(
             await run.train_step(step)
         assert is_rewarded(await run.write(3))
         assert (await run.write(0)).message == first.message
-        await run.model.openai_client().close()
 
 
 async def test_a_step_without_advantages_moves_nothing(service: TinkerServer, run: Run) -> None:
@@ -422,13 +416,11 @@ async def test_a_document_that_is_too_long_is_refused_before_the_service_is_aske
     model = make(tokens_max=512)
     await Run(run.trainer, model).begin()  # a run of the same name, with another limit
     with pytest.raises(openai.BadRequestError, match=r"trainer\.tokens_max, 512"):
-        await model.openai_client().chat.completions.create(
-            model="m@0", messages=[{"role": "user", "content": "a" * 400}], max_tokens=200
+        await complete(
+            model, model="m@0", messages=[{"role": "user", "content": "a" * 400}], max_tokens=200
         )
     with pytest.raises(openai.BadRequestError, match="with the 1 of the answer more than"):
-        await model.openai_client().chat.completions.create(
-            model="m@0", messages=[{"role": "user", "content": "a" * 600}]
-        )
+        await complete(model, model="m@0", messages=[{"role": "user", "content": "a" * 600}])
     assert "asample" not in service.asked
 
 
@@ -482,8 +474,8 @@ def player(make: Callable[..., Model], tmp_path: Path) -> Model:
 
 async def ask_with_tools(model: Model, messages: list[Any], **options: Any) -> Any:
     given = {**SAMPLED, **options}
-    return await model.openai_client().chat.completions.create(
-        model=model.get_inference_name(0), messages=messages, tools=[PLAY], seed=1, **given
+    return await complete(
+        model, model=model.get_inference_name(0), messages=messages, tools=[PLAY], seed=1, **given
     )
 
 

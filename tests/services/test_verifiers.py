@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from precis.config import DocumentsConfig, JudgeConfig, RolloutsConfig
@@ -17,6 +16,7 @@ from precis.environments.recorder import Recorder
 from precis.environments.summaries.baselines import baselines
 from precis.environments.summaries.prompt import summary_messages
 from precis.inference.facts import open_judge
+from precis.llm.providers import Endpoint
 from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
 from precis.records.documents import Corpus, Document, load_corpus
 from precis.records.rollout import Rollout
@@ -84,9 +84,8 @@ async def by_precis(policies: str, documents: tuple[Document, ...]) -> list[Roll
     config = RolloutsConfig()
     async with (
         open_judge(JudgeConfig()) as judge,
-        openai.AsyncOpenAI(base_url=policies, api_key=KEY) as client,
         Recorder() as recorder,
-        adapter_policy(client, "lead-350", 0, config) as policy,
+        adapter_policy(Endpoint(policies, "lead-350", KEY), 0, config) as policy,
     ):
         environment = summaries(Corpus((), documents), judge)
         scenarios = environment.scenarios("validation")

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import art
+import openai
 from art.types import TrainResult
-from openai.types.chat.chat_completion import Choice
+from openai.types.chat.chat_completion import ChatCompletion, Choice
 
+from precis.llm.connections import tls_for
 from precis.runs.local_checkpoints import folder_of
 from precis.trainer.backend import TrainerBackend
 from precis.trainer.client import RemoteTrainer
@@ -101,6 +103,18 @@ async def trainer_of(backend: TrainerBackend, folder: Path) -> AsyncIterator[Rem
         yield client
         await client.close()
     await backend.close()
+
+
+async def complete(served: Model, /, **request: Any) -> ChatCompletion:
+    """One answer of what a trainer serves, by OpenAI's client."""
+    url = str(served.inference_base_url)
+    async with openai.AsyncOpenAI(
+        base_url=url,
+        api_key=served.inference_api_key,
+        http_client=openai.DefaultAsyncHttpxClient(verify=tls_for(url)),
+    ) as client:
+        answer: ChatCompletion = await client.chat.completions.create(**request)
+    return answer
 
 
 def group(*rewards: float) -> art.TrajectoryGroup:

@@ -25,12 +25,13 @@ from precis.environments.trajectories import trajectory_of
 from precis.models.record import training_record, write_record
 from precis.records.documents import Document, load_corpus
 from precis.records.ledger import Ledger, write_ledger
-from precis.rollouts.sample import adapter_policy, sample_each, sample_groups, sampled
+from precis.rollouts.sample import sample_each, sample_groups, sampled
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.training.run import PROJECT
+from precis.training.stages import greedy_policy
 from tests.support.ledgers import record
 
 STEPS = 3
@@ -110,11 +111,10 @@ async def _sample(
     step: int,
     chance: random.Random,
 ) -> art.TrajectoryGroup:
-    name = f"{model.name}@{step}"
     each = settings.model_copy(update={"rollouts_per_group": _SAMPLES})
     async with (
         Recorder() as recorder,
-        adapter_policy(model.openai_client(), name, step, each) as greedy,
+        greedy_policy(model, step, each) as greedy,
     ):
         policy = sampled(greedy, 100, step, settings.temperature)
         scenario = scenario_of(document)
@@ -150,10 +150,9 @@ async def write_greedily(
 ) -> list[str]:
     """One summary of each document, from the last step's adapter, one after another."""
     alone = settings.model_copy(update={"in_flight": 1})
-    name = f"{model.name}@{STEPS}"
     async with (
         Recorder() as recorder,
-        adapter_policy(model.openai_client(), name, STEPS, alone) as policy,
+        greedy_policy(model, STEPS, alone) as policy,
     ):
         scenarios = list(map(scenario_of, documents))
         found = await sample_each(recorder, policy, Writing(settings), scenarios, alone)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-import openai
 import pytest
 
 from precis.benchmark.client import ContenderClient
@@ -21,7 +20,7 @@ from precis.environments.summaries.judge import Verdict
 from precis.environments.summaries.prompt import scenario_of
 from precis.errors import TrainerError, TrainerLost
 from precis.llm.budget import Budget
-from precis.llm.connections import tls_for
+from precis.llm.providers import Endpoint
 from precis.llm.server import completions_app
 from precis.records.documents import Corpus, Document
 from precis.records.rollout import Rollout, Scenario
@@ -65,14 +64,9 @@ def policy() -> ScriptedPolicy:
 
 
 @pytest.fixture
-async def client(policy: ScriptedPolicy) -> AsyncIterator[openai.AsyncOpenAI]:
+async def server(policy: ScriptedPolicy) -> AsyncIterator[Endpoint]:
     async with serving(completions_app(policy, lambda: ["m"], "none")) as address:
-        url = f"{address}/v1"
-        http = openai.DefaultAsyncHttpxClient(verify=tls_for(url))
-        async with openai.AsyncOpenAI(
-            base_url=url, api_key="none", max_retries=0, http_client=http
-        ) as client:
-            yield client
+        yield Endpoint(f"{address}/v1", "m@0", "none", role="policy m@0")
 
 
 def config(**settings: Any) -> RolloutsConfig:
@@ -80,7 +74,7 @@ def config(**settings: Any) -> RolloutsConfig:
 
 
 async def gather(
-    client: openai.AsyncOpenAI,
+    server: Endpoint,
     environment: Summaries,
     settings: RolloutsConfig | None = None,
     scenarios: Sequence[Scenario] = (SCENARIO,),
@@ -88,36 +82,36 @@ async def gather(
 ) -> list[list[Rollout]]:
     """The groups of a step."""
     settings = settings or config()
-    async with Recorder() as recorder, adapter_policy(client, "m@0", 0, settings) as greedy:
+    async with Recorder() as recorder, adapter_policy(server, 0, settings) as greedy:
         policy = sampled(greedy, 1, 0, settings.temperature)
         return await sample_groups(recorder, policy, environment, scenarios, settings, spares)
 
 
-async def roll_out(client: openai.AsyncOpenAI, environment: Summaries) -> Rollout:
+async def roll_out(server: Endpoint, environment: Summaries) -> Rollout:
     """One greedy rollout of the document."""
-    async with Recorder() as recorder, adapter_policy(client, "m@0", 0, config()) as policy:
+    async with Recorder() as recorder, adapter_policy(server, 0, config()) as policy:
         (found,) = await sample_each(recorder, policy, environment, [SCENARIO], config())
     return found
 
 
-async def test_a_step_samples_the_same_in_any_order(client: openai.AsyncOpenAI) -> None:
+async def test_a_step_samples_the_same_in_any_order(server: Endpoint) -> None:
     found = []
     for slots in (1, 64):
-        (group,) = await gather(client, summaries(CORPUS, Judge()), config(in_flight=slots))
+        (group,) = await gather(server, summaries(CORPUS, Judge()), config(in_flight=slots))
         found.append([one.text for one in group])
     assert found[0] == found[1]
     assert len(set(found[0])) == 4
 
 
-async def test_a_scenario_twice_in_a_step_is_sampled_anew(client: openai.AsyncOpenAI) -> None:
-    groups = await gather(client, summaries(CORPUS, Judge()), scenarios=(SCENARIO, SCENARIO))
+async def test_a_scenario_twice_in_a_step_is_sampled_anew(server: Endpoint) -> None:
+    groups = await gather(server, summaries(CORPUS, Judge()), scenarios=(SCENARIO, SCENARIO))
     rollouts = [one for group in groups for one in group]
     assert [one.index for one in rollouts] == list(range(8))
     assert len({one.text for one in rollouts}) == 8
 
 
 async def test_a_summary_is_measured_apart_from_the_event_loop(
-    client: openai.AsyncOpenAI, monkeypatch: pytest.MonkeyPatch
+    server: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beside a document of 20,000 words that takes seconds, in which no rollout is answered."""
     threads = set()
@@ -127,20 +121,20 @@ async def test_a_summary_is_measured_apart_from_the_event_loop(
         return rewards.disqualify(*given)
 
     monkeypatch.setattr(environment_module, "disqualify", disqualify)
-    await roll_out(client, summaries(HELD_OUT, Judge()))
+    await roll_out(server, summaries(HELD_OUT, Judge()))
     assert threads and threading.main_thread() not in threads
 
 
 async def test_validation_is_greedy_and_sends_the_request_that_a_benchmark_sends(
-    client: openai.AsyncOpenAI, policy: ScriptedPolicy
+    server: Endpoint, policy: ScriptedPolicy
 ) -> None:
     environment = summaries(HELD_OUT, Judge())
-    await roll_out(client, environment)
+    await roll_out(server, environment)
     spec = local_contender(
         Contender("trained", 0),
         "m@0",
-        str(client.base_url).rstrip("/"),
-        client.api_key,
+        server.base_url,
+        server.api_key,
         in_flight=2,
     )
     async with (
@@ -158,20 +152,20 @@ async def test_validation_is_greedy_and_sends_the_request_that_a_benchmark_sends
     [("word " * 351, "over_length"), ("", "empty"), ("мэр открыл новый мост", "wrong_script")],
 )
 async def test_a_disqualified_summary_scores_zero_without_asking_the_judge(
-    client: openai.AsyncOpenAI, policy: ScriptedPolicy, summary: str, cause: str
+    server: Endpoint, policy: ScriptedPolicy, summary: str, cause: str
 ) -> None:
     policy.say = lambda _: summary
     judge = Judge()
-    found = await roll_out(client, summaries(CORPUS, judge))
+    found = await roll_out(server, summaries(CORPUS, judge))
     assert (found.metrics[cause], found.reward, judge.asked) == (1.0, 0.0, 0)
 
 
-async def test_what_the_judge_finds_no_prose_scores_zero(client: openai.AsyncOpenAI) -> None:
+async def test_what_the_judge_finds_no_prose_scores_zero(server: Endpoint) -> None:
     def refusing(_: str) -> Verdict:
         return replace(scored(True), is_prose=False)
 
     for judge, second in ((Judge(refusing), Judge()), (Judge(), Judge(refusing))):
-        found = await roll_out(client, summaries(HELD_OUT, judge, second=second))
+        found = await roll_out(server, summaries(HELD_OUT, judge, second=second))
         by_first = judge.rule is refusing
         assert found.reward == (0.0 if by_first else 1.0)
         assert found.metrics["judged_not_prose"] == float(by_first)
@@ -179,8 +173,8 @@ async def test_what_the_judge_finds_no_prose_scores_zero(client: openai.AsyncOpe
         assert found.metrics["second_correct"] == float(by_first)
 
 
-async def test_a_wrong_key_stops_the_step_and_is_not_told(client: openai.AsyncOpenAI) -> None:
-    stranger = client.with_options(api_key="sk-secret-key")
+async def test_a_wrong_key_stops_the_step_and_is_not_told(server: Endpoint) -> None:
+    stranger = replace(server, api_key="sk-secret-key")
     with pytest.raises(TrainerError, match="m@0 can't be asked") as raised:
         await roll_out(stranger, summaries(CORPUS, Judge()))
     assert not isinstance(raised.value, TrainerLost)
@@ -210,7 +204,7 @@ async def test_a_group_without_variance_is_made_up_for_by_the_next_scenario(
     names: tuple[str, ...],
     spares: tuple[str, ...],
     taken: tuple[str, ...],
-    client: openai.AsyncOpenAI,
+    server: Endpoint,
 ) -> None:
     documents = []
     for name in (*names, *spares):
@@ -220,7 +214,7 @@ async def test_a_group_without_variance_is_made_up_for_by_the_next_scenario(
     drawn, more = scenarios[: len(names)], scenarios[len(names) :]
     for slots in (1, 64):
         settings = config(in_flight=slots, rollouts_per_group=8)
-        groups = await gather(client, environment, settings, drawn, more)
+        groups = await gather(server, environment, settings, drawn, more)
         assert tuple(group[0].scenario.id for group in groups) == taken
 
 

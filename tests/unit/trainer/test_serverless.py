@@ -20,7 +20,7 @@ from precis.trainer.journal import Journal
 from precis.trainer.protocol import StoredModel
 from precis.trainer.serverless import WandbBackend, open_wandb
 from tests.support.local_server import serving
-from tests.support.trainers import Model, Trained, trainer_of
+from tests.support.trainers import Model, Trained, complete, trainer_of
 
 KEY = "k" * 40
 
@@ -108,14 +108,14 @@ async def run(wandb: Wandb, tmp_path: Path) -> AsyncIterator[Trained]:
     model: Model = art.TrainableModel(name="m", project="p", base_model="qwen", report_metrics=[])
     async with trainer_of(Backend(tmp_path / "trainer", KEY, wandb.url), tmp_path) as trainer:
         yield Trained(trainer, model)
-    if model._openai_client:
-        await model._openai_client.close()
 
 
 async def test_a_step_of_wandb_is_committed(wandb: Wandb, run: Trained, tmp_path: Path) -> None:
     await run.begin()
-    answer = await run.model.openai_client().chat.completions.create(
-        model=run.model.get_inference_name(0), messages=[{"role": "user", "content": "summarize"}]
+    answer = await complete(
+        run.model,
+        model=run.model.get_inference_name(0),
+        messages=[{"role": "user", "content": "summarize"}],
     )
     assert (wandb.asked, answer.model) == (["wandb-artifact:///us/p/m:step0"], "m@0")
     result = await run.train(0, 1, run="a-run")

@@ -25,6 +25,7 @@ from precis.settings.trainer import ExtractiveTrainer
 from precis.text import count_words
 from tests.support.local_server import serving
 from tests.support.policies import SAMPLED, sampled_choice
+from tests.support.trainers import complete
 
 WORDS_MAX = 40
 DOCUMENT = " ".join(
@@ -50,30 +51,27 @@ async def address(backend: EmbeddedBackend) -> AsyncIterator[str]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def model(
     backend: art.Backend, address: str, request: pytest.FixtureRequest
-) -> AsyncIterator[art.TrainableModel[Any, Any]]:
+) -> art.TrainableModel[Any, Any]:
     """A model of each test's own; one server serves them all."""
     model: art.TrainableModel[Any, Any] = art.TrainableModel(
         name=request.node.name, project="tests", base_model="extractive", report_metrics=[]
     )
     await model.register(backend)
     model.inference_base_url, model.inference_api_key = f"{address}/v1", "any"
-    yield model
-    await model.openai_client().close()
+    return model
 
 
-async def complete(
+async def summarize(
     model: art.TrainableModel[Any, Any], name: str | None = None, **options: Any
 ) -> ChatCompletion:
     messages: Any = options.pop("messages", summary_messages(DOCUMENT, WORDS_MAX))
-    answer: ChatCompletion = await model.openai_client().chat.completions.create(
-        model=name or model.get_inference_name(), messages=messages, **options
-    )
-    return answer
+    name = name or model.get_inference_name()
+    return await complete(model, model=name, messages=messages, **options)
 
 
 async def rollout(model: art.TrainableModel[Any, Any], seed: int) -> art.Trajectory:
     messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
-    choice = sampled_choice(await complete(model, seed=seed, **SAMPLED))
+    choice = sampled_choice(await summarize(model, seed=seed, **SAMPLED))
     content = choice.message.content or ""
     reward = content.count("crowns") / count_words(content)
     return art.Trajectory(messages_and_choices=[*messages, choice], reward=reward)
@@ -107,7 +105,7 @@ async def test_a_stale_sample_is_corrected_for_by_the_probabilities_of_who_sampl
 
 
 async def test_logprobs_name_the_sentences_in_order(model: art.TrainableModel[Any, Any]) -> None:
-    answer = await complete(model, seed=1, logprobs=True, n=3, name=model.name)
+    answer = await summarize(model, seed=1, logprobs=True, n=3, name=model.name)
     assert answer.model == f"{model.name}@0"
     assert len({choice.message.content for choice in answer.choices}) == 3
     logprobs = answer.choices[0].logprobs
@@ -115,7 +113,7 @@ async def test_logprobs_name_the_sentences_in_order(model: art.TrainableModel[An
     ids = [int(entry.token.removeprefix("token_id:")) for entry in logprobs.content]
     assert ids != sorted(ids)
     assert all(entry.logprob < 0 for entry in logprobs.content)
-    again = await complete(model, seed=1, n=1)
+    again = await summarize(model, seed=1, n=1)
     assert again.choices[0].message == answer.choices[0].message
     assert again.choices[0].logprobs is None
 
@@ -123,20 +121,20 @@ async def test_logprobs_name_the_sentences_in_order(model: art.TrainableModel[An
 async def test_errors_are_openais(model: art.TrainableModel[Any, Any]) -> None:
     for name in (f"{model.name}@9", f"{model.name}@x", f"{model.name}@", "other"):
         with pytest.raises(openai.NotFoundError, match="does not exist") as missing:
-            await complete(model, name=name)
+            await summarize(model, name=name)
         assert missing.value.code == "model_not_found"
     with pytest.raises(openai.BadRequestError, match="temperature"):
-        await complete(model, temperature=-1)
+        await summarize(model, temperature=-1)
     with pytest.raises(openai.BadRequestError, match="No document found"):
-        await complete(model, messages=[{"role": "user", "content": "Hello"}])
+        await summarize(model, messages=[{"role": "user", "content": "Hello"}])
 
 
 async def test_what_can_not_be_trained_on_is_refused(
     model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
-    plain = (await complete(model, seed=1)).choices[0]
-    full = sampled_choice(await complete(model, seed=1, **SAMPLED))
+    plain = (await summarize(model, seed=1)).choices[0]
+    full = sampled_choice(await summarize(model, seed=1, **SAMPLED))
     for items, complaint in (
         (messages, "no choice"),
         ([*messages, plain], "no token ids"),
@@ -169,5 +167,5 @@ async def test_supervised_training_imitates_summaries(model: art.TrainableModel[
     trajectories = [art.Trajectory(messages_and_choices=[*messages, message]) for _ in range(16)]
     await model.train_sft(trajectories, art.TrainSFTConfig(learning_rate=0.1, batch_size=4))
     assert await model.get_step() == 2
-    learned = await complete(model, temperature=0)
+    learned = await summarize(model, temperature=0)
     assert str(learned.choices[0].message.content).count("crowns") == 5
