@@ -2,22 +2,30 @@
 with a flow run that ours must not suffer."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-from prefect import flow_engine
+from prefect import flow_engine, get_client
 from prefect._internal import _observation_delivery
 from prefect.client.schemas.objects import StateType
 from prefect.concurrency._leases import amaintain_concurrency_lease
 from prefect.events import emit_event
+from prefect.exceptions import Abort
 from prefect.flow_engine import BaseFlowRunEngine
+from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.utilities.services import critical_service_loop
 
-from tasks.states import show_running_as, shown_as
+from tasks.states import NO_SERVER, show_running_as, shown_as
 
 _LOOK_S = 5.0
 
@@ -56,6 +64,38 @@ def _stay_shown(engine: BaseFlowRunEngine[Any, Any], join_on_exit: bool = True) 
         if is_suspended and engine.flow_run and engine.flow_run.parent_task_run_id is None:
             resource, related = engine._build_heartbeat_event_template()
             emit_event("prefect.flow-run.left-suspended", resource, related=related)
+
+
+@asynccontextmanager
+async def only_process() -> AsyncIterator[None]:
+    """Cancel the block, and leave the run's state alone, once another process has the run: it was
+    retried on another machine while this one slept, and both would pay for the rest."""
+    block = asyncio.current_task()
+    assert block is not None
+
+    async def look() -> None:
+        begun = 0
+        while True:
+            with suppress(*NO_SERVER):
+                async with get_client() as client:
+                    states = await client.read_flow_run_states(UUID(flow_run.id))
+                starts = sum(state.is_pending() for state in states)
+                begun = begun or starts
+                if starts > begun:
+                    break
+            await asyncio.sleep(_LOOK_S)
+        block.cancel()
+
+    looking = asyncio.create_task(look())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not looking.done() or block.uncancel():
+            raise
+        get_run_logger().warning("The run was retried, and another process has it: this one ends.")
+        raise Abort("Another process has the run.") from None
+    finally:
+        looking.cancel()
 
 
 _send_heartbeats = flow_engine._send_heartbeats

@@ -4,8 +4,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 from prefect import Flow, flow
+from prefect.runtime import flow_run
 
-import flows  # noqa: F401  a worker loads this file alone
+from flows import only_process
 from precis.benchmark.report import BenchmarkReport
 from precis.benchmark.run import open_benchmark, serve_others
 from precis.config import OF_A_RUN, BenchmarkConfig
@@ -35,7 +36,7 @@ async def benchmark(config: BenchmarkConfig) -> BenchmarkReport:
     """Compare a model's checkpoints with hosted models and baselines, and publish a report."""
     await adopt_secrets()
     config = await look_up_run(config)
-    async with open_environment(config, read=load_documents) as environment:
+    async with only_process(), open_environment(config, read=load_documents) as environment:
         return await run_benchmark(config, environment)
 
 
@@ -72,6 +73,7 @@ async def run_benchmark(
                 start=start_trainer,
                 fetch=fetch_checkpoints,
                 show=show_running_as,
+                name=f"benchmark {flow_run.id}",
             ) as served:
                 measured = await measure_all(run, served, others)
         comparison = await compare_with_before(run, trained, measured)

@@ -89,11 +89,12 @@ async def serve_checkpoints(
     start: Start,
     fetch: Fetch,
     show: Callable[[str, str], Awaitable[None]],
+    name: str,
 ) -> AsyncIterator[CheckpointServer | None]:
     """Serve the benchmark's checkpoints while the block lasts; yields None where it has none.
 
     Without a `trainer` one is started here. `show` is that of `CheckpointServer`. A LeaseHeld says
-    that a live run uses the machine that would be rented.
+    that a live run of another `name` uses the machine that would be rented.
     """
     if trained is None:
         yield None
@@ -106,7 +107,7 @@ async def serve_checkpoints(
                 # The model's runs have the same machine, which a benchmark takes down at its end,
                 # and a sweep takes down what no live run holds.
                 remedy = "Its machine is the run's: benchmark the model when that has ended."
-                held = leased(run.store, run.name, f"benchmark {run.id}", remedy=remedy)
+                held = leased(run.store, run.name, name, one_run=True, remedy=remedy)
                 lease = await stack.enter_async_context(held)
             # Of this process alone: it only serves the checkpoints that it fetches.
             folder = stack.enter_context(scratch_folder(work_folder(run.config) / "trainers"))

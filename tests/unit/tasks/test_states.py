@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 from prefect import State, flow_engine
 from prefect._flow_run_suspension import FlowRunSuspensionRequest
@@ -18,7 +19,7 @@ from prefect.client.schemas.objects import StateType
 from prefect.concurrency import _leases
 from prefect.exceptions import Abort, MissingContextError, TerminationSignal
 from prefect.logging import disable_run_logger
-from prefect.states import Failed, Suspended
+from prefect.states import Failed, Pending, Suspended
 from prefect.utilities.callables import get_call_parameters
 
 import flows.cluster  # what the package changes of Prefect is tested here too
@@ -111,6 +112,35 @@ async def test_a_run_of_any_flow_that_was_taken_for_dead_is_shown_as_running_aga
     assert bool(shown) != suspended
     # Else the automation for lost machines would show it as crashed.
     assert emitted == ["prefect.flow-run.left-suspended"] * suspended
+
+
+@pytest.mark.parametrize("retried", [True, False])
+async def test_a_benchmark_ends_where_its_retry_runs_elsewhere(
+    retried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would pay for the rest too. A server that is out is no retry, and a Cancel is none."""
+    starts = iter([None, 2, 2])
+    block = asyncio.current_task()
+    assert block
+
+    async def read(_: object) -> list[State[Any]]:
+        seen = next(starts, 3)
+        if seen is None:
+            raise httpx.ConnectError("")
+        if seen == 3 and not retried:
+            block.cancel()
+            return []
+        return [Pending()] * seen
+
+    client = SimpleNamespace(read_flow_run_states=read)
+    monkeypatch.setattr(flows, "_LOOK_S", 0)
+    monkeypatch.setattr(flows, "get_client", lambda: nullcontext(client))
+    monkeypatch.setattr(flows, "flow_run", SimpleNamespace(id=str(uuid4())))
+    with disable_run_logger(), pytest.raises(Abort if retried else asyncio.CancelledError):
+        async with flows.only_process():
+            await asyncio.Event().wait()
+    assert block.cancelling() == (not retried)
+    block.uncancel()
 
 
 def test_a_flow_of_anothers_without_a_loop_runs_beside_ours() -> None:
