@@ -120,7 +120,7 @@ class Summaries(Environment):
             f"{self.words_max} words; a longer one scores zero. The judge answered the "
             "questions from the summary alone. Accuracy is the share of answerable questions that "
             "it answered rightly, as far as the summary is prose. Honest is the share of "
-            "unanswerable questions that stayed unanswered; it earns nothing."
+            "unanswerable questions that it left unanswered; it earns nothing."
         )
 
     @property
@@ -314,7 +314,8 @@ class Summaries(Environment):
                 metrics["second_correct"] = measured * second.is_prose * second.correct
                 metrics["second_asked"] = second.asked
         if self._verdicts:
-            others = [one for one in verdict.answers if not one.answerable]
+            # A summary that no judge has read has no answers, not even a declined one.
+            others = [one for one in verdict.answers if one.answer and not one.answerable]
             # Texts that fail the measure of prose were judged too, and the judge may agree.
             metrics["judged_not_prose"] = float(not verdict.is_prose)
             metrics["answered"] = verdict.correct

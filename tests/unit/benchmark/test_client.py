@@ -29,7 +29,7 @@ from precis.llm.budget import Budget, PaidOnce
 from precis.llm.retry import OWN_CALL_TIMEOUT_S
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.observe.observers import Observers
-from precis.records.documents import Corpus, Document
+from precis.records.documents import Corpus, Document, Question
 from precis.records.ledger import Ledger, write_ledger
 from precis.records.rollout import Scenario, Score, Split, Unscored
 from precis.records.spend import Spend
@@ -368,6 +368,16 @@ async def test_a_benchmark_tells_its_forecast_in_which_a_ceiling_of_the_store_co
     calls = [int(found) for found in re.findall(r"called about (\d+) times", caplog.text)]
     assert calls == [4 * len(DOCUMENTS), 2 * len(DOCUMENTS), 4 * len(DOCUMENTS)]
     assert "No price is known for m: only its replies may give it." in caplog.text
+
+
+async def test_what_no_judge_has_read_is_neither_honest_nor_dishonest(provider: Provider) -> None:
+    provider.answer = lambda request: Choice("word " * 351)
+    unknown = Question("q9", "Who paid?", "UNANSWERABLE", answerable=False)
+    asked = replace(ONE[0], questions=(*ONE[0].questions, unknown))
+    [found] = await ask(entry(provider), environment(documents=[asked]))
+    metrics = found.rollout.metrics
+    assert metrics["over_length"] and metrics["asked"]
+    assert metrics["unanswerable"] == metrics["declined"] == 0
 
 
 async def test_judging_at_an_unknown_price_is_no_zero(provider: Provider, tmp_path: Path) -> None:
