@@ -25,17 +25,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BenchmarkReport:
-    """The folder of a benchmark's results in the store, its cost, and its standings as text:
-    contender, measure with interval, and the first other figures; best first. `incomplete` is a
-    sentence on the contenders that are not ranked; empty without any."""
+    """The folder of a benchmark's results in the store, and its standings as text: contender,
+    measure with interval, and the first other figures; best first. `incomplete` is a sentence on
+    the contenders that are not ranked; empty without any."""
 
-    model: str
     steps: int
     folder: str
     held_out: str
     headings: tuple[str, ...]
     standings: tuple[tuple[str, ...], ...]
-    usd: float = 0.0
     regressions: tuple[str, ...] = ()
     incomplete: str = ""
     caveat: str = ""
@@ -62,10 +60,10 @@ async def publish(
         measured.ceiling,
         comparison,
         measured.questions,
-        words_of(run, measured),
+        words_of(run, measured, trained),
         measured.attempts,
     )
-    facts = benchmark_facts(run, trained, measured, comparison)
+    facts = benchmark_facts(run, trained, benchmark)
     # In threads: of thousands of documents it takes longer than a lease lasts without renewal. The
     # page comes first, since it computes all figures, which the benchmark keeps.
     page = await asyncio.to_thread(report_html, benchmark, facts)
@@ -88,16 +86,14 @@ async def publish(
         incomplete = f"Too much is unscored to rank {', '.join(unranked)}."
         _log.warning("%s", incomplete)
     report = BenchmarkReport(
-        run.name,
         steps,
         f"{run.store.url}/{folder}",
         f"{count} held-out {nouns.scenario if count == 1 else nouns.scenarios}",
         headings,
         tuple(standings),
-        run.budget.usd + run.machine_usd,
         tuple(map(str, comparison.regressions)),
         incomplete,
-        environment.caveat,
+        benchmark.words.caveat,
     )
     return report, benchmark_report(benchmark) + comparison.section()
 
@@ -148,11 +144,11 @@ def standings_lines(benchmark: Benchmark) -> list[tuple[str, ...]]:
 
 
 def benchmark_facts(
-    run: BenchmarkRun, trained: TrainedLineup | None, measured: Measured, comparison: Comparison
+    run: BenchmarkRun, trained: TrainedLineup | None, benchmark: Benchmark
 ) -> dict[str, str]:
     """Return the facts of a benchmark (model, judge, scenarios, cost) by name."""
     spend = run.budget.spend
-    is_bound = spend.given_up or has_bound(measured.frame)
+    is_bound = spend.given_up or has_bound(benchmark.frame)
     at_most = "at most " if spend.usd and is_bound else ""
     asked = f"{at_most}{wording.total(spend.usd, is_lower_bound=spend.unpriced > 0)}"
     environment = run.environment
@@ -172,13 +168,13 @@ def benchmark_facts(
         **({"Judge": judge} if judge else {}),
         "Seed": str(run.config.seed),
         nouns.scenarios.capitalize(): count_scenarios(run, trained),
-        **({"Caveat": environment.caveat} if environment.caveat else {}),
+        **({"Caveat": benchmark.words.caveat} if benchmark.words.caveat else {}),
         **({"Attempts": attempts} if run.sampled else {}),
         "Began": f"{run.began:%Y-%m-%d %H:%M} UTC",
         nouns.rollouts.capitalize(): asked,
         **({"Judging": judged} if judge else {}),
         **({"Machine": f"${run.machine_usd:,.2f}"} if run.machine_usd else {}),
-        "Nights": comparison.verdict,
+        "Nights": benchmark.comparison.verdict,
     }
 
 

@@ -31,6 +31,7 @@ from precis.records.spend import Estimate, Usage
 from precis.records.trajectories import read_first_validation
 from precis.report.nights import Comparison, compare_nights
 from precis.report.wording import Words, total
+from precis.runs.shortcomings import flattered
 from precis.store import open_store
 from precis.store.kept import KeptRecords
 from precis.text import write_dollars
@@ -236,13 +237,16 @@ def compare(run: BenchmarkRun, measured: Measured) -> Comparison:
     return compare_nights(measured.frame, before, words_of(run, measured))
 
 
-def words_of(run: BenchmarkRun, measured: Measured) -> Words:
+def words_of(run: BenchmarkRun, measured: Measured, trained: TrainedLineup | None = None) -> Words:
+    caveats = [run.environment.caveat]
+    if trained and trained.steps and run.config.test_documents is None:
+        caveats.append(flattered(trained.ledger, trained.steps[-1]))
     return Words(
         run.environment.nouns,
         measured.figure.name,
         measured.figure.is_share,
         run.environment.columns,
         run.environment.method,
-        run.environment.caveat,
+        " ".join(filter(None, caveats)),
         run.environment.disqualifiers,
     )

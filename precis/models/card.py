@@ -17,6 +17,7 @@ from precis.models.reference import NamedCheckpoint
 from precis.records.nouns import Figure
 from precis.records.results import TRAINED, newest_results
 from precis.report import wording
+from precis.runs.shortcomings import flattered
 from precis.statistics.standings import Contender, figure_of, rows_by, summarise
 from precis.text import count_of
 
@@ -50,12 +51,14 @@ def card_of(
 ) -> str:
     """Return a card in the Hub's format: metadata between dashes, then Markdown. The base is empty
     for the embedded policy."""
+    chosen = flattered(model.ledger, model.step)
     sections = [
         f"---\n{_metadata(model, base)}\n---\n",
         _introduction(model, base, repo),
         _use(model),
         _training(model.record, base),
         _results(model, benchmarked),
+        *([f"{chosen}\n"] if chosen else []),
         _limits(base, model.is_agent),
     ]
     return "\n".join(sections)
@@ -103,7 +106,11 @@ def _introduction(model: NamedCheckpoint, base: str, repo: str) -> str:
         )
     what = f"a LoRA of {base}" if base else what
     name = repo.rpartition("/")[2]
-    steps = count_of(model.step, "step")
+    made = model.ledger.steps[0].warm_start if model.step and model.ledger.steps else None
+    steps = count_of(model.step - bool(made), "step")
+    if made:
+        shown = count_of(made.demonstrations, "demonstration")
+        steps += f", after it had imitated {shown} ({made.source})"
     origin = model.ledger.origin
     begun = f", after {origin.step} of another run, `{origin.model}`" if origin else ""
     return f"# {name}\n\n{does} It is {what}, trained by GRPO for {steps}{begun}.\n"
@@ -158,9 +165,8 @@ def _training(record: TrainingRecord | None, base: str) -> str:
     if record.judge:
         rows.append(("judge", record.judge))
     rows.append(("seed", str(record.seed)))
-    rows.append(
-        ("Précis", f"{record.version}{f', commit {record.commit}' if record.commit else ''}")
-    )
+    commit = f", commit {record.commit}" if record.commit else ""
+    rows.append(("Précis", f"{record.version}{commit}"))
     return f"## Training\n\n{table(('', ''), rows)}\n"
 
 
@@ -194,10 +200,8 @@ def _results(model: NamedCheckpoint, benchmarked: pl.DataFrame | None) -> str:
     if model.is_agent:
         measure = validation.measure if validation else "score"
         heads = ["contender", measure, "95 % interval", "scenarios"]
-        return (
-            "## Results\n\nEach contender attempted the same held-out scenarios, once and "
-            f"greedily, {day}.\n\n{table(heads, rows)}\n"
-        )
+        told = f"Each contender attempted the same held-out scenarios, once and greedily, {day}."
+        return f"## Results\n\n{told}\n\n{table(heads, rows)}\n"
     judge = f"{benchmarked['judge'][0]} ({benchmarked['protocol'][0]})"
     heads = ["contender", "accuracy", "95 % interval", "words", "over length", "documents"]
     origin = model.ledger.origin

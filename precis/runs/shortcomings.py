@@ -41,13 +41,26 @@ def shortcoming(ledger: Ledger) -> str | None:
 def stopped(ledger: Ledger) -> str | None:
     """Return a sentence on why a run has stopped early; None where it has not."""
     best = ledger.best
-    newest = ledger.validations[-1] if ledger.validations else None
-    if ledger.stopped_early is None or best is None or newest is None:
+    if ledger.stopped_early is None or best is None:
         return None
     return (
         f"The run stopped early, at step {ledger.stopped_early}: its validations have gained "
-        f"nothing beyond chance since step {newest.last_gain}. Its model is the best checkpoint, "
-        f"step {best.step} ({best.score}); raise patience, or set it to 0, to continue."
+        f"nothing beyond chance since step {ledger.validations[-1].last_gain}. Its model is the "
+        f"best checkpoint, step {best.step} ({best.score}); raise patience, or set it to 0, to "
+        "continue."
+    )
+
+
+def flattered(ledger: Ledger, step: int) -> str:
+    """Return a sentence on a checkpoint that was chosen by its score on the held-out scenarios; ""
+    for the newest of a run that did not stop early, which nothing has chosen."""
+    best = ledger.best
+    is_newest = step == ledger.next_step and ledger.stopped_early is None
+    if is_newest or best is None or best.step != step or len(ledger.validations) < 2:
+        return ""
+    return (
+        f"Step {step} was chosen as the best of {len(ledger.validations)} validations on these "
+        "held-out scenarios: the best of several looks better than it is."
     )
 
 

@@ -255,8 +255,7 @@ async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path
     assert alone.frame["text"].n_unique() == 2, "chance picked the same in all, which are alike"
     assert not set(measured.frame["protocol"]) & set(alone.frame["protocol"]), "not comparable"
     run.machine_usd = 1.5
-    report, _ = await publish(run, None, alone, compare(run, alone), tmp_path)
-    assert report.usd == 1.5
+    await publish(run, None, alone, compare(run, alone), tmp_path)
     page = run.store.get(f"{run.name}/benchmarks/0000/report.html")
     assert page is not None and "$1.50" in page.data.decode()
 

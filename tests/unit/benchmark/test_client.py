@@ -35,7 +35,7 @@ from precis.records.rollout import Scenario, Score, Split, Unscored
 from precis.records.spend import Spend
 from precis.rehearsal.checkpoint_files import initial_state, save
 from precis.rehearsal.extractive.kind import SENTENCES
-from precis.report.nights import Comparison
+from precis.report.benchmark_view import Benchmark
 from precis.runs.checkpoints import commit
 from precis.statistics.standings import Contender
 from precis.store import open_store
@@ -389,7 +389,7 @@ async def test_judging_at_an_unknown_price_is_no_zero(provider: Provider, tmp_pa
             [(entry(provider), await ask(entry(provider), one))], one, "r", run.began, None
         )
     judge.spend = Spend(calls=2, usd=1.5, unpriced=1)
-    facts = benchmark_facts(run, None, found, Comparison())
+    facts = benchmark_facts(run, None, Benchmark(found.frame))
     assert facts["Judging"] == "$1.50, some at an unknown price"
     assert facts["Summaries"] == "$0.00"
 

@@ -11,7 +11,7 @@ from precis.benchmark import report
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
 from precis.benchmark.lineup import TrainedLineup, line_up_trained, turns
 from precis.benchmark.measure import Measured, with_settings_of_its_run
-from precis.benchmark.run import compare
+from precis.benchmark.run import compare, words_of
 from precis.config import BenchmarkConfig, ContenderConfig, OtherDocuments, TrainConfig
 from precis.errors import ConfigError, DocumentsError, UnusableRun
 from precis.records.documents import Corpus, load_corpus, load_others
@@ -25,6 +25,7 @@ from precis.store import FolderStore
 from tests.support import results
 from tests.support.corpora import corpus, rows, source, write_jsonl
 from tests.support.environments import summaries
+from tests.support.ledgers import EMPTY, validation
 from tests.support.runs import make_run
 
 HELD_OUT = corpus()
@@ -102,7 +103,11 @@ def test_the_report_says_how_many_were_trained_on(own: bool, seen: int | None, s
         config=BenchmarkConfig.model_validate({"model": "m", **given}),
         environment=summaries(HELD_OUT, judge=None),
     )
-    trained = TrainedLineup(Ledger(model="m", config="c", corpus="k"), (1,), seen)
+    ledger = EMPTY.add_validation(validation(0)).add_validation(validation(1, 0.7))
+    trained = TrainedLineup(ledger.model_copy(update={"stopped_early": 2}), (0, 1), seen)
+    measured: Any = SimpleNamespace(figure=Figure("accuracy", "correct", "asked"))
+    caveat = words_of(run, measured, trained).caveat
+    assert ("best of 2 validations on these" in caveat) is not own, "others did not choose it"
     assert report.count_scenarios(run, trained) == said
     folder = f"m/benchmarks/0000-{HELD_OUT.digest[:8]}/" if own else "m/benchmarks/0000/"
     assert report.report_folder(run, trained) == folder, "documents of its own"

@@ -22,6 +22,7 @@ from precis.statistics.standings import summarise
 from precis.store import FolderStore
 from tests.support.command import run_precis
 from tests.support.hub_server import HubServer
+from tests.support.ledgers import warm_start
 from tests.support.local_server import served
 from tests.support.results import rows
 from tests.support.runs import train_policy
@@ -97,6 +98,13 @@ def test_an_adapter_goes_up_with_its_prompt_and_a_card_that_says_how_sure_its_fi
     forked = replace(model, ledger=model.ledger.begin_from(began))
     of_fork = card.card_of(forked, "owner/tiny", "me/mine", found)
     assert "trained by GRPO for 2 steps, after 3 of another run, `o`." in of_fork
+    began_with = model.ledger.steps[0].model_copy(update={"warm_start": warm_start()})
+    ledger = model.ledger.model_copy(update={"steps": (began_with, *model.ledger.steps[1:])})
+    of_warm = card.card_of(replace(model, ledger=ledger), "owner/tiny", "me/mine", found)
+    assert "by GRPO for 1 step, after it had imitated 4 demonstrations (file)." in of_warm
+    best = card.card_of(find_model(store, Reference("mine", "best")), "owner/tiny", "me/mine", None)
+    chosen = "Step 1 was chosen as the best of 3 validations"
+    assert chosen in best and "was chosen" not in body
     # The score of a text that is not prose is zero, however many answers it has.
     assert "that the judge answered rightly from the summary alone, as far as it is prose" in body
     assert "never trained on" in body and "never trained on" not in of_fork

@@ -22,7 +22,7 @@ from precis.records.rollout import Rollout, Scenario, Score
 from precis.records.spend import Spend
 from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
-from precis.report.nights import Comparison, compare_nights
+from precis.report.nights import compare_nights
 from precis.report.page import benchmark_report, report_html
 from precis.report.wording import Words
 from precis.statistics.intervals import Difference, Interval, paired_difference, ratio_interval
@@ -122,16 +122,17 @@ def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound() -> Non
         (counted, 1, "at most $0.020"),  # whose reply might have had as many tokens as allowed
     ):
         run.budget.spend = Spend(usd=0.02, given_up=given_up)
-        measured: Any = SimpleNamespace(frame=frame)
-        facts = benchmark_facts(run, None, measured, Comparison())
+        facts = benchmark_facts(run, None, Benchmark(frame))
         assert facts[GAMES.nouns.rollouts.capitalize()] == total
         assert "The start" not in facts
     began = Origin(model="o", step=3, store="s", files="0" * 64, corpus="k")
     trained: Any = SimpleNamespace(
         ledger=SimpleNamespace(next_step=1, origin=began), seen=0, steps=(0,)
     )
-    facts = benchmark_facts(run, trained, measured, Comparison())
+    flattered = Words(GAMES.nouns, caveat="It flatters.")
+    facts = benchmark_facts(run, trained, Benchmark(counted, words=flattered))
     assert facts["The start"] == "o, step 3", "which was trained"
+    assert facts["Caveat"] == "It flatters."
 
 
 def test_only_complete_contenders_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,13 @@ from precis.config import TrainConfig
 from precis.records.ledger import Ledger, Validation
 from precis.report.training_report import TrainingView, training_report
 from precis.runs.outlook import RunPlan, outlook
-from precis.runs.shortcomings import narrowed, nothing_to_train, shortcoming, stopped
+from precis.runs.shortcomings import (
+    flattered,
+    narrowed,
+    nothing_to_train,
+    shortcoming,
+    stopped,
+)
 from tasks.states import completed
 from tests.support import ledgers, validations
 
@@ -106,6 +112,11 @@ def test_a_run_that_stopped_early_says_so_and_is_judged_by_its_best() -> None:
     assert sentence and "at step 2" in sentence and "step 1 (55.0%)" in sentence
     assert shortcoming(known) is None
     assert sentence in training_report(TrainingView(known, RunPlan(steps=2)))
+    chosen = "Step 1 was chosen as the best of 3 validations"
+    assert flattered(known, 1).startswith(chosen)
+    ended = known.advance(ledgers.record(1)).model_copy(update={"stopped_early": None})
+    assert flattered(ended, 1).startswith(chosen), "as NAME@best"
+    assert flattered(ended, 2) == "", "the newest, which nothing has chosen"
 
 
 def test_the_best_of_many_validations_has_learned_only_by_a_wider_interval() -> None:
