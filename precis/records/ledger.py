@@ -114,7 +114,7 @@ class Metric(Record):
     judge: str = ""
     """The judging model; empty if it is the reward's."""
     rollouts: Count | None = None
-    """The number of rollouts with the metric, if fewer than were scored: the value is theirs."""
+    """The number of rollouts with the metric, if not all have it: the value is theirs."""
 
     def __str__(self) -> str:
         written = f"{self.value:.1%}" if self.is_share else write_number(self.value)

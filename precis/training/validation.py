@@ -151,7 +151,7 @@ def _measure(
             wholes.append(whole)
     if not known:
         return None
-    some = len(known) if len(known) < len(scores) - scores.count(None) else None
+    some = len(known) if len(known) < len(scores) else None
     if not figure.whole and figure.part not in (SUCCESS, REWARD):
         mean = statistics.fmean(known)
         return Metric(value=mean, is_share=figure.is_share, rollouts=some)

@@ -163,6 +163,9 @@ def test_a_figure_that_some_rollouts_lack_says_how_many_have_it() -> None:
     assert found["accuracy"].with_interval == "80.0% (37.6% to 96.4%)"
     assert found["second_accuracy"].with_interval == "100.0% (of 4) (51.0% to 100.0%)"
     assert str(found["kept"]) == "1 (of 4)"
+    played.append(rollout(0, Unscored("timeout", "")))
+    found = validation_of(0, played, 1.0, agent).metrics
+    assert found["accuracy"].with_interval == "80.0% (of 5) (37.6% to 96.4%)"
 
 
 @pytest.mark.parametrize(
