@@ -108,7 +108,8 @@ def steps_table(ledger: Ledger, last: int) -> Table:
     measured = dict.fromkeys(chain.from_iterable(validations.values()))
     names = [name for name in measured if name not in sampled]
     headings = ["held-out reward" if name == "reward" else name for name in names]
-    table: Table = [("step", "reward", *sampled, *headings, "seconds", "dollars")]
+    in_training = [f"sampled {name}" for name in sampled]
+    table: Table = [("step", "reward", *in_training, *headings, "seconds", "dollars")]
     for step in ledger.steps[-last:]:
         cells = [str(step.step), f"{step.reward:.3f}"]
         cells += [number(step.metrics.get(name)) for name in sampled]

@@ -102,7 +102,8 @@ def learning_curve(
     are_shares = all(0 <= one.mean <= 1 for one in smooth.values())
     has_shares = is_share and (are_shares or bool(held))
     if are_shares or not has_shares:
-        lines.append(Line("training reward", smooth, _SECOND))
+        means = f", means of {window}" if window > 1 else ""
+        lines.append(Line(f"training reward{means}", smooth, _SECOND))
     if curve.second:
         opinion = written(curve.second[max(curve.second)].mean)
         lines.append(Line(f"second judge  {opinion}", curve.second, _ACCENT, "--"))

@@ -257,7 +257,7 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         "Judge, validation aside": f"{spend.calls:,} calls and {spend.cached:,} from the cache, "
         f"{spend.prompt_tokens + spend.completion_tokens:,} tokens",
         "Spent, validation included": spent,
-        "At the end, at this rate": forecast,
+        "At the end, at this rate, without the benchmark": forecast,
     }
     if ledger.variances:
         rows = {"Warm start": wording.warm_start(ledger), **rows}

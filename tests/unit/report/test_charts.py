@@ -87,6 +87,8 @@ def test_lines_and_bars_are_named_with_their_values(drawn: dict[str, str]) -> No
 def test_a_run_without_steps_is_drawn_and_rewards_of_another_scale_are_not_cut_off() -> None:
     assert "training step" in texts(learning_curve(Curve()).svg())
     assert "training reward" in texts(learning_curve(Curve({0: 1.0})).svg())
+    long = Curve(dict.fromkeys(range(150), 0.5))
+    assert "training reward, means of 3" in texts(learning_curve(long).svg())
     assert texts(comparison({}, None, None, Words()).svg())
     rewards = {0: 5.0, 1: 7.0}
     figure = Figure()

@@ -81,7 +81,7 @@ def test_the_held_out_reward_has_a_name_and_a_step_its_machine(store: FolderStor
     write_ledger(store, agent.advance(record(0, machine_usd=1.5)), None)
     shown = precis_runs("show", "agent", store=store)
     heading, row = shown.splitlines()[-4:-2]
-    assert heading.split("  ")[:4] == ["step", "reward", "words", "held-out reward"]
+    assert heading.split("  ")[:4] == ["step", "reward", "sampled words", "held-out reward"]
     assert row.split()[:4] == ["0", "0.500", "300", "2.5"]
     assert row.split()[-1] == "1.7500" and "dollars    1.7500" in shown
 
