@@ -54,7 +54,8 @@ def sweep_report(ranked: Sequence[SettingsResult]) -> str:
         parts.append("\n".join(lines))
     example = ranked[0].trials[0].trial.model
     parts.append(
-        f"Each run is a model of its own: `precis runs show {example}` has one of them in full."
+        "The intervals are not corrected for the number of settings. Each run is a model of its "
+        f"own: `precis runs show {example}` has one of them in full."
     )
     return "\n\n".join(parts) + "\n"
 

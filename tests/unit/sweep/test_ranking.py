@@ -40,6 +40,7 @@ def test_an_interval_over_seeds_is_students_and_tells_settings_apart() -> None:
     assert best.accuracy.ends == pytest.approx((0.5 - reach, 0.5 + reach))
     assert other.gaps == pytest.approx((0.22, 0.3, 0.2)) and other.is_told_apart
     assert verdict(ranked).endswith("ahead of all others by more than chance.")
+    assert "not corrected for the number of settings" in sweep_report(ranked)
 
 
 def test_settings_that_nothing_was_compared_with_are_ahead_of_nothing() -> None:

@@ -58,12 +58,13 @@ class Agreement:
         return (self.both + self.neither) / self.questions
 
     @property
-    def kappa(self) -> float:
-        """Cohen's kappa: the agreement beyond what their rates of `correct` make by chance."""
+    def kappa(self) -> float | None:
+        """Cohen's kappa: the agreement beyond what their rates of `correct` make by chance, unless
+        that is all of it."""
         judge = (self.both + self.only_judge) / self.questions
         person = (self.both + self.only_person) / self.questions
         chance = judge * person + (1 - judge) * (1 - person)
-        return 1.0 if chance == 1 else (self.share - chance) / (1 - chance)
+        return None if chance == 1 else (self.share - chance) / (1 - chance)
 
 
 def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
@@ -150,6 +151,7 @@ def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
     found = Agreement(
         ruled[True, True], ruled[True, False], ruled[False, True], ruled[False, False]
     )
+    kappa = "undefined" if found.kappa is None else f"{found.kappa:.2f}"
     # A table for a terminal, with columns as wide as their widest cells.
     rows: list[tuple[str, ...]] = [_HEADINGS]
     for one in correct_accuracies(results, person):
@@ -163,11 +165,11 @@ def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
         lines.append("  ".join(cells).rstrip())
     parts = [
         f"Judge and person agree on {found.share:.1%} of {found.questions} answerable questions "
-        f"(Cohen's kappa {found.kappa:.2f}): {found.both} correct by both, {found.only_judge} by "
+        f"(Cohen's kappa {kappa}): {found.both} correct by both, {found.only_judge} by "
         f"the judge only, {found.only_person} by the person only, {found.neither} by neither.",
-        "Accuracy, with its 95 % interval (prediction-powered inference):",
+        "Share answered rightly, prose or not (95 % interval; prediction-powered inference):",
         "\n".join(lines),
-        "The corrected accuracy is right whatever the judge's faults, if the filled lines are a "
+        "The corrected share is right whatever the judge's faults, if the filled lines are a "
         f"random sample: leave out no hard ones. Fewer than {DOCUMENTS_MIN} documents say too "
         "little; --contender samples one contender alone.",
     ]
