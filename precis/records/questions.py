@@ -57,18 +57,11 @@ def questions_of(
     asked: Iterable[tuple[str, Sequence[QuestionRow]]], provenance: Provenance
 ) -> pl.DataFrame:
     """Return the questions about a contender's rollouts, given by the scenario's id, ordered."""
+    origin = {"run": provenance.run, "model": provenance.model, "step": provenance.step}
     rows: list[dict[str, Any]] = []
     for scenario_id, questions in asked:
         for one in questions:
-            rows.append(
-                {
-                    "run": provenance.run,
-                    "model": provenance.model,
-                    "step": provenance.step,
-                    "scenario_id": scenario_id,
-                    **asdict(one),
-                }
-            )
+            rows.append({**origin, "scenario_id": scenario_id, **asdict(one)})
     return pl.DataFrame(rows, schema=QUESTIONS, orient="row").sort(_KEY, nulls_last=False)
 
 

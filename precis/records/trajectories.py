@@ -57,6 +57,8 @@ _FILE = pl.Schema(
     ]
 )
 """The columns read from ART's file."""
+OWN_COLUMNS = {"step", "group", "reward", "text", "messages", *_METADATA.to_schema()}
+"""The columns of `scan_trajectories` that are not metrics."""
 
 
 def trajectories_key(model: str, split: Split, step: int) -> str:
@@ -85,12 +87,11 @@ def scan_trajectories(
     contents = read_files(store, keys)
     files = [_scan(store, key, contents[key], step) for key, step in keys.items()]
     # The names of all metrics in the files, except those of other columns.
-    taken = {"step", "group", "reward", "text", "messages", *_METADATA.to_schema()}
     names: dict[str, pl.DataType] = {}
     for content in contents.values():
         for metrics in pl.read_parquet(BytesIO(content), columns=["metrics"])["metrics"]:
             for name in json.loads(metrics or "{}"):
-                if name not in taken:
+                if name not in OWN_COLUMNS:
                     names[name] = pl.Float64()
     frame = pl.concat([_FILE.to_frame().lazy().with_columns(step=pl.lit(0, pl.Int64)), *files])
     spoken = pl.col("messages").list.last().struct

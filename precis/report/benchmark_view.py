@@ -13,15 +13,15 @@ from precis.records.results import ATTEMPTS
 from precis.report.curve import Curve
 from precis.report.nights import Comparison, NightlyAccuracy, nights_of
 from precis.report.wording import Words, heading, name, number, of_standing, percent
-from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
+from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval, documents_needed
 from precis.statistics.standings import (
     Contender,
     Pair,
     Standing,
     accuracy_of,
+    align,
     count_with,
     differences,
-    documents_to_see,
     figure_of,
     metric_names,
     pass_at,
@@ -123,7 +123,8 @@ class Benchmark:
         two = sorted(self.ranked, key=lambda each: each != self.trained)[:2]
         if len(two) < 2 or not self.words.is_share:
             return None
-        return documents_to_see(rows_by(self.frame, two[0]), rows_by(self.frame, two[1]))
+        one, other, asked, _ = align(rows_by(self.frame, two[0]), rows_by(self.frame, two[1]))
+        return documents_needed(one, other, asked)
 
     @cached_property
     def nights(self) -> list[NightlyAccuracy]:
@@ -208,7 +209,7 @@ class Benchmark:
             if other is not None and (own.contender, other) in self.ahead:
                 ahead = self.ahead[own.contender, other]
                 detail = f"{words.gap_bounds(ahead.accuracy)}, {ahead.chance}"
-                gap = f"{words.gap(ahead.accuracy)}{words.unit}"
+                gap = f"{words.gap(ahead.accuracy.mean)}{words.unit}"
                 headlines.append((f"Compared with {name(other)}", gap, detail))
         if self.ceiling is not None:
             value, detail = "–", "the ceiling is 0"

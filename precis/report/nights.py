@@ -54,7 +54,7 @@ class NightlyChange:
         since = "" if self.before == self.contender else f" against {self.before}"
         found = self.difference
         return (
-            f"{self.contender}: {words.gap(found.accuracy)}{words.unit}{since} "
+            f"{self.contender}: {words.gap(found.accuracy.mean)}{words.unit}{since} "
             f"({words.gap_bounds(found.accuracy)}) on {words.nouns.count(found.documents)}, "
             f"corrected {found.chance}"
         )
@@ -111,7 +111,7 @@ class Comparison:
         rows = []
         for each in self.changes:
             found = each.difference
-            gap = words.gap(found.accuracy)
+            gap = words.gap(found.accuracy.mean)
             bounds = words.gap_bounds(found.accuracy)
             rows.append([name(each.contender), gap, bounds, found.chance, str(found.documents)])
         return f"\n**{escape(self.verdict)}**\n\n{table(head, rows)}\n"

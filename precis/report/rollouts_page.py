@@ -11,7 +11,7 @@ import polars as pl
 
 from precis.errors import StoreError
 from precis.records.rollout import Split, tool_calls_of
-from precis.records.trajectories import scan_trajectories, trajectory_steps
+from precis.records.trajectories import OWN_COLUMNS, scan_trajectories, trajectory_steps
 from precis.report import wording
 from precis.report.page import pack, render_page
 from precis.store import Store
@@ -24,12 +24,6 @@ _SPLITS: tuple[Split, ...] = ("validation", "train")
 _CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
 _CONTROLS |= dict.fromkeys(range(0x7F, 0xA0), 0xFFFD)
 """Control characters as visible symbols, since text of the page may be copied into terminals."""
-_OWN = {
-    "step", "group", "reward", "scenario_id", "index", "policy", "calls", "finish", "seconds",
-    "prompt_tokens", "completion_tokens", "success", "cause", "detail", "details", "others",
-    "text", "messages",
-}  # fmt: skip
-"""Columns that are not metrics of the environment."""
 
 
 @dataclass
@@ -67,7 +61,7 @@ class RolloutsData:
                 conversations.append(list(map(self._message, each)))
         metrics = {}
         for name, value in row.items():
-            if name not in _OWN and value is not None:
+            if name not in OWN_COLUMNS and value is not None:
                 metrics[name] = wording.number(value)
         details = json.loads(row["details"] or "{}")
         shown = {

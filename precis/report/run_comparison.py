@@ -118,7 +118,7 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
         if None not in measured.accuracy.ends:
             bounds += ", 95 %"
         sentence = (
-            f"{first} − {model}: {words.gap(measured.accuracy)}{words.unit} ({bounds}; "
+            f"{first} − {model}: {words.gap(measured.accuracy.mean)}{words.unit} ({bounds}; "
             f"{corrected}{measured.chance} by permutation), paired over {measured.documents} "
             f"{scenarios} of their newest benchmarks."
         )

@@ -48,17 +48,15 @@ class Words:
             return ""
         return f"{self.figure(interval.mean)} ({self.bounds(interval)})"
 
-    def gap(self, difference: Interval) -> str:
+    def gap(self, difference: float) -> str:
         """Format a difference of the measure: percentage points of a share."""
-        return f"{100 * difference.mean:+.1f}" if self.is_share else f"{difference.mean:+.3g}"
+        return f"{100 * difference:+.1f}" if self.is_share else f"{difference:+.3g}"
 
     def gap_bounds(self, difference: Interval) -> str:
         """Format the ends of the interval of a difference."""
         if difference.low == difference.high:
             return "no interval"
-        if self.is_share:
-            return f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
-        return f"{difference.low:+.3g} to {difference.high:+.3g}"
+        return f"{self.gap(difference.low)} to {self.gap(difference.high)}"
 
     @property
     def unit(self) -> str:
@@ -69,7 +67,7 @@ class Words:
         """Return a comparison as a sentence."""
         mean = found.accuracy.mean
         side = "ahead of" if mean > 0 else "behind"
-        gap = f"{self.gap(found.accuracy).lstrip('+-')}{self.unit} {side}" if mean else "level with"
+        gap = f"{self.gap(mean).lstrip('+-')}{self.unit} {side}" if mean else "level with"
         return (
             f"{name(first)} is {gap} {name(second)} on "
             f"{self.nouns.count(found.documents)}; 95 % interval of the difference: "

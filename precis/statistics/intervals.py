@@ -269,11 +269,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def documents_needed(first: npt.ArrayLike, second: npt.ArrayLike, asked: npt.ArrayLike) -> int:
+def documents_needed(first: Floats, second: Floats, asked: Floats) -> int | None:
     """Return how many documents a paired comparison needs to detect a difference of three points in
-    accuracy with 80 % power, by the answers of a pilot with two documents or more."""
-    gains = np.asarray(first, float) - np.asarray(second, float)
-    whole = np.asarray(asked, float)
-    spread = np.std((gains - whole * gains.sum() / whole.sum()) / whole.mean(), ddof=1)
+    accuracy with 80 % power, by the answers of a pilot; None if that has fewer than five, or if the
+    two differ by the same on each."""
+    gains = first - second
+    if len(gains) < DOCUMENTS_MIN or np.allclose(gains / asked, gains[0] / asked[0]):
+        return None
+    spread = np.std((gains - asked * gains.sum() / asked.sum()) / asked.mean(), ddof=1)
     reach = NORMAL.inv_cdf((1 + CONFIDENCE) / 2) + NORMAL.inv_cdf(POWER)
     return max(2, int(np.ceil((reach * spread / _DIFFERENCE) ** 2)))

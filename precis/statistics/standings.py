@@ -11,11 +11,9 @@ import polars as pl
 from precis.records.nouns import Figure
 from precis.records.results import metric
 from precis.statistics.intervals import (
-    DOCUMENTS_MIN,
     Difference,
     Floats,
     Interval,
-    documents_needed,
     holm,
     paired_difference,
     ratio_interval,
@@ -209,7 +207,7 @@ def differences(frame: pl.DataFrame, pairs: Iterable[Pair]) -> dict[Pair, Differ
 def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
     """Compare the rows of two contenders, or of one on two nights, over the scenarios that both
     were scored on; None without any. Several rows of a scenario count with their mean."""
-    shared = _align(first, second)
+    shared = align(first, second)
     return paired_difference(*shared) if len(shared[0]) else None
 
 
@@ -219,18 +217,7 @@ def correct_p_values(found: Sequence[Difference]) -> list[Difference]:
     return [replace(each, p_value=one) for each, one in zip(found, p_values, strict=True)]
 
 
-def documents_to_see(first: pl.DataFrame, second: pl.DataFrame) -> int | None:
-    """Return how many documents it takes to detect a difference of three points in accuracy between
-    two such contenders, at 80 % power; None with fewer than five in common, or if the two differ by
-    the same on each."""
-    one, other, asked, _ = _align(first, second)
-    gains = one / asked - other / asked
-    if len(gains) < DOCUMENTS_MIN or np.allclose(gains, gains[0]):
-        return None
-    return documents_needed(one, other, asked)
-
-
-def _align(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, Floats, Floats]:
+def align(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the scores of the first and of the second on the scenarios that both were scored on,
     their weights, and how many times as much the second's rows weigh."""
     both = scores_by_scenario(first).join(

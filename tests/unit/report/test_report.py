@@ -18,8 +18,8 @@ from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
 from precis.report.curve import Curve
 from precis.report.page import benchmark_report, reader_data, report_html
-from precis.statistics.intervals import Interval
-from precis.statistics.standings import Contender, documents_to_see, rows_by
+from precis.statistics.intervals import Interval, documents_needed
+from precis.statistics.standings import Contender, align, rows_by
 from precis.text import common_words, decisive_words
 from tests.support import reports
 from tests.support.reports import HOSTILE, embedded, rendered, rows
@@ -213,7 +213,7 @@ def test_too_few_or_too_alike_foretell_no_number(trained: list[int], other: list
 def test_the_documents_needed_are_those_of_the_trained_model_and_the_best_of_the_others() -> None:
     found = small([0, 1, 2, 0, 1, 0, 1, 0], [4, 4, 3, 4, 4, 2, 4, 4])
     lead, start, own = (rows_by(found.frame, one) for one in found.ranked)
-    needed = documents_to_see(own, lead)
+    needed = documents_needed(*align(own, lead)[:3])
     assert found.documents_needed == needed
     page = " ".join(report_html(found).split())
     assert "trained, step 4 and the best of the others" in page
@@ -224,7 +224,7 @@ def test_the_documents_needed_are_those_of_the_trained_model_and_the_best_of_the
     assert replace(found, words=wording.Words(is_share=False)).documents_needed is None
     unscored = own.with_columns(score=pl.lit(None, pl.Float64), cause=pl.lit("timeout"))
     incomplete = Benchmark(pl.concat([lead, start, unscored]))
-    assert incomplete.documents_needed == documents_to_see(lead, start)
+    assert incomplete.documents_needed == documents_needed(*align(lead, start)[:3])
     assert "between the two best, four times" in " ".join(report_html(incomplete).split())
 
 

@@ -20,9 +20,9 @@ from precis.statistics.intervals import (
 )
 from precis.statistics.standings import (
     Contender,
+    align,
     difference,
     differences,
-    documents_to_see,
     figure_of,
     pass_at,
     sizes_up_to,
@@ -98,8 +98,9 @@ def test_holm_corrects_as_in_the_textbook() -> None:
 def test_the_documents_needed_do_see_the_difference() -> None:
     generator = np.random.default_rng(2)
     asked = np.full(400, 4.0)
-    pilot = generator.binomial(4, 0.53, 400), generator.binomial(4, 0.5, 400)
-    needed = documents_needed(*pilot, asked)
+    first, second = generator.binomial(4, 0.53, 400), generator.binomial(4, 0.5, 400)
+    needed = documents_needed(first.astype(float), second.astype(float), asked)
+    assert needed
     seen = 0
     for seed in range(100):
         first, second = generator.binomial(4, 0.53, needed), generator.binomial(4, 0.5, needed)
@@ -146,7 +147,7 @@ def test_differences_are_paired_over_the_documents_both_were_scored_on() -> None
     both = differences(frame, permutations([trained, lead], 2))
     assert both[trained, lead].p_value == pytest.approx(2 * found.p_value), "corrected for two"
     assert difference(of_trained, of_trained.clear()) is None
-    assert documents_to_see(of_trained, of_trained.clear()) is None
+    assert documents_needed(*align(of_trained, of_trained.clear())[:3]) is None
 
 
 @pytest.mark.parametrize(
