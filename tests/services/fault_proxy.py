@@ -23,7 +23,7 @@ from tests.support.local_server import served
 
 _NOT_FORWARDED = {"connection", "keep-alive", "transfer-encoding", "expect"}
 _SLOW_PIECE = 256 * 1024
-_SLOW_PAUSE_S = 0.02
+_SLOW_PAUSE_S = 0.05
 _SLOW_DOWN = Response("<Error><Code>SlowDown</Code></Error>", 503, media_type="application/xml")
 
 

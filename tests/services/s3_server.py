@@ -60,6 +60,5 @@ def new_store(url: str, **changes: Any) -> S3Store:
 
 
 def through(proxy: str, store: S3Store, **changes: Any) -> S3Store:
-    """The same store, reached at another address by an impatient client."""
-    patience = {"timeout_s": 1.0, "tries_max": 4}
-    return S3Store(store.bucket, store.prefix, settings_for(proxy, **patience | changes))
+    """The same store, reached at another address by a client that tries less often."""
+    return S3Store(store.bucket, store.prefix, settings_for(proxy, **{"tries_max": 4} | changes))
