@@ -7,7 +7,6 @@ The trainers here are stand-ins with the processes, names and bad manners of ART
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ async def main(folder):
     command = ("tests.services.tree_server", [str(folder)], folder / "trainer.log")
     async with child_service(*command, supervised=True):
         print("up", flush=True)
-        await asyncio.sleep(300)
+        await asyncio.Event().wait()
 
 asyncio.run(main(Path(sys.argv[1])))
 """
@@ -99,8 +98,9 @@ def test_the_next_trainer_ends_leftovers(start: Start, neighbour: Trainer, tmp_p
     first.tree["supervisor"].suspend()  # so that it can't act between the two
     first.tree["server"].kill()
     first.tree["supervisor"].kill()
-    time.sleep(1)
-    assert first.alive == {"service", "engine"}
+    left = {"service", "engine"}
+    wait_until(lambda: first.alive <= left, "the end of the two", told=lambda: first.alive)
+    assert first.alive == left
     second = start(tmp_path)
     assert first.alive == set()
     assert second.alive == {"supervisor", "server", "service", "engine"}

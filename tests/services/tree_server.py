@@ -20,12 +20,12 @@ from precis.processes.child import serve
 from precis.processes.supervisor import claim, need
 
 _ENGINE = """
-import signal, time
+import signal
 from setproctitle import setproctitle
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 setproctitle("VLLM::EngineCore")
 print("ready", flush=True)
-time.sleep(300)
+signal.pause()
 """
 
 
@@ -45,7 +45,7 @@ def service(folder: Path) -> None:
     }
     (folder / "tree.partial").write_text(json.dumps(tree))
     (folder / "tree.partial").rename(folder / "tree.json")
-    time.sleep(300)
+    signal.pause()
 
 
 def main(folder: Path) -> None:
