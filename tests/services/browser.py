@@ -23,7 +23,8 @@ window.cancelAnimationFrame = clearTimeout;
 def chromium() -> dict[str, Any]:
     """How Playwright starts Debian's Chromium, which refuses its sandbox to root."""
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    return {"executable_path": need("chromium", "chromium"), "args": arguments}
+    timeout = patience_s() * 1000
+    return {"executable_path": need("chromium", "chromium"), "args": arguments, "timeout": timeout}
 
 
 @asynccontextmanager

@@ -101,7 +101,8 @@ def test_the_form_has_all_settings_and_a_run_obeys_them(deployed: Precis, tmp_pa
         assert {sent, pending} <= {one["id"] for one in runs(api, limit=200)}
     assert run["state_type"] == "COMPLETED", run["state"]
     assert run["name"] == "train deployed: step 1 of 1"
-    assert not deployed.processes("precis.trainer.server", "precis.rehearsal.judges.serve")
+    started = ("precis.trainer.server", "precis.rehearsal.judges.serve")
+    wait_until(lambda: not deployed.processes(*started), "the end of what it had started")
     types = {name: fields[name].get("type") for name in ("steps", "model", "benchmark")}
     assert types == {"steps": "integer", "model": "string", "benchmark": "boolean"}
     assert (fields["steps"]["minimum"], fields["steps"]["maximum"]) == (1, 1_000_000)
