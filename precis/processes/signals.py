@@ -7,7 +7,6 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 
 @contextmanager
@@ -72,10 +71,7 @@ def passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 @contextmanager
 def _handling(numbers: Iterable[signal.Signals], act: Callable[[int], None]) -> Iterator[None]:
-    def handle(number: int, frame: FrameType | None) -> None:
-        act(number)
-
-    before = {number: signal.signal(number, handle) for number in numbers}
+    before = {one: signal.signal(one, lambda number, _: act(number)) for one in numbers}
     try:
         yield
     finally:

@@ -20,12 +20,12 @@ _PAUSE_S = 1.0
 _LOOK_S = 2.0
 """Between two checks whether a server has fallen silent."""
 _REPORT_PAUSE_S = 5.0
-# The next report waits so many times as long as the last one took: drawing takes a hundredth of the
-# time. But it waits a minute at most, since the first one also imports what draws it.
+# So many times as long as the last one took; the first one also imports what draws it.
 _REPORT_SHARE = 100
 _REPORT_PAUSE_MAX_S = 60.0
-# A page that can't be written must not hold up the end of a run for longer.
-_LAST_WORD_S = 10.0
+# How long a page that can't be written holds up a run's end, and that of one that is soon killed.
+_LAST_WORD_S = 60.0
+_HASTY_S = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -76,12 +76,14 @@ async def follow(
 
     follower = asyncio.create_task(keep_up())
     news.set()
+    patience_s = _HASTY_S
     try:
         yield news.set
+        patience_s = _LAST_WORD_S
     finally:
         closing.set()
         news.set()
-        done, _ = await asyncio.wait([follower], timeout=_LAST_WORD_S)
+        done, _ = await asyncio.wait([follower], timeout=patience_s)
         if not done:
             follower.cancel()
         elif error := follower.exception():

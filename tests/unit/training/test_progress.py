@@ -43,6 +43,25 @@ async def test_a_page_shows_news_at_once_and_ends_with_the_report() -> None:
     assert "step 3 of 5" in (shown[-1] or "")
 
 
+async def test_only_a_run_that_is_told_to_end_waits_for_no_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two reports may be drawn at the end, one after the other, and a busy machine draws slowly."""
+    monkeypatch.setattr(progress, "_HASTY_S", 0.0)
+    shown: list[str | None] = []
+
+    async def publish(seen_view: TrainingView, report: str | None) -> None:
+        shown.append(report)
+
+    with pytest.raises(asyncio.CancelledError):
+        async with follow(view, publish):
+            raise asyncio.CancelledError
+    assert not any(shown)
+    async with follow(view, publish):
+        pass
+    assert shown[-1]
+
+
 async def test_a_report_that_fails_does_not_end_the_run(caplog: pytest.LogCaptureFixture) -> None:
     async def publish(seen_view: TrainingView, report: str | None) -> None:
         raise ValueError("no such page")
