@@ -44,7 +44,7 @@ _NAME_END = 11
 MARKERS_MAX = 40
 """More markers would merge into a thick line."""
 _STYLE: Any = {
-    "font.family": "sans-serif",
+    "font.family": ["sans-serif", "Noto Sans CJK JP"],
     "font.sans-serif": ["Helvetica Neue", "Helvetica", "Arial", "DejaVu Sans"],
     "font.size": 10.5,
     # A contender's name may have dollar signs, but is never a formula.

@@ -1,5 +1,6 @@
 """The pictures of reports: what they show, and that they need nothing else."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
@@ -106,6 +108,18 @@ def test_a_name_is_never_markup_nor_a_formula() -> None:
     assert name in texts(chart.svg()) and chart.png()
     hidden = learning_curve(Curve({}, {0: exact(0.5)}), {"_local": 0.4})
     assert "_local  40%" in texts(hidden.svg()), "as labels of its own, matplotlib shows none"
+
+
+def test_a_png_has_chinese_names_where_a_font_with_them_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fonts: Any = font_manager.fontManager
+    [every] = [font for font in fonts.ttflist if font.name.startswith("Last Resort")]
+    installed = replace(every, name="Noto Sans CJK JP")
+    monkeypatch.setattr(fonts, "ttflist", [*fonts.ttflist, installed])
+    fonts._findfont_cached.cache_clear()
+    measured = {Contender("模型"): Interval(0.5, 0.4, 0.6)}
+    assert comparison(measured, None, None, Words()).png()
 
 
 def test_a_curve_of_rewards_has_no_percentages() -> None:
