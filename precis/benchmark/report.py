@@ -151,6 +151,8 @@ def benchmark_facts(
     is_bound = spend.given_up or has_bound(benchmark.frame)
     at_most = "at most " if spend.usd and is_bound else ""
     asked = f"{at_most}{wording.total(spend.usd, is_lower_bound=spend.unpriced > 0)}"
+    kept = benchmark.frame["kept"].sum()
+    asked += f"; {kept:,} of {len(benchmark.frame):,} kept from earlier benchmarks" if kept else ""
     environment = run.environment
     nouns = environment.nouns
     judge = environment.identity.get("model")

@@ -125,6 +125,11 @@ def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound() -> Non
         facts = benchmark_facts(run, None, Benchmark(frame))
         assert facts[GAMES.nouns.rollouts.capitalize()] == total
         assert "The start" not in facts
+    kept = counted.with_columns(kept=pl.lit(value=True))
+    facts = benchmark_facts(run, None, Benchmark(pl.concat([kept, counted])))
+    assert facts[GAMES.nouns.rollouts.capitalize()].endswith(
+        "; 8 of 16 kept from earlier benchmarks"
+    )
     began = Origin(model="o", step=3, store="s", files="0" * 64, corpus="k")
     trained: Any = SimpleNamespace(
         ledger=SimpleNamespace(next_step=1, origin=began), seen=0, steps=(0,)
