@@ -105,7 +105,7 @@ def training_report(view: TrainingView) -> str:
 def _parts(view: TrainingView) -> Iterator[str]:
     ledger = view.ledger
     ahead = outlook(ledger, view.plan)
-    left = f", {in_words(ahead.seconds_left)} left" if ahead.seconds_left else ""
+    left = f", {in_words(ahead.seconds_left)} of training left" if ahead.seconds_left else ""
     yield f"**{escape(view.progress)}**{left}"
     if view.caveat:
         yield escape(view.caveat)

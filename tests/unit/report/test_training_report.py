@@ -73,7 +73,7 @@ def test_it_shows_three_pictures_the_totals_and_links() -> None:
     html = rendered(training_report(replace(view(25), links=links)))
     assert html.count('<img src="data:image/png;base64,') == 3
     assert '<a href="https://wandb.ai/x/y">' in html and "/a_path/*here*" in html
-    for shown in ("50.0% (40.0% to 60.0%)", "zero_variance", "$0.30"):
+    for shown in ("50.0% (40.0% to 60.0%)", "zero_variance", "$0.30", " s of training left"):
         assert shown in html
 
 
@@ -206,7 +206,7 @@ def test_causes_and_dollars_are_summed_and_foretold_with_what_the_machine_costs(
     assert "| Rollouts not scored | 3 odd&#124;&#60;cause&#62;, 3 timeout |" in text
     assert "| Judge, validation aside | 30 calls and 3 from the cache, 3,000 tokens" in text
     assert "| $6.00, $4.50 of it for the training, where spot saved $6.75 |" in text
-    assert "about $20.00" in text and "Warm start" not in text
+    assert "without the benchmark | about $20.00" in text and "Warm start" not in text
     assert "| $0.50 |" in shown(EMPTY.advance(record(0, usd=0.5))), "of the judge alone"
     unpriced = record(0, judge=Spend(calls=10, unpriced=10))
     assert "unknown price" in shown(EMPTY.advance(unpriced)), "and that is no zero"
