@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import product
 from typing import Any
@@ -20,7 +20,7 @@ from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, UnusableRun
 from precis.llm.concurrency import run_for_each
 from precis.records.ledger import find_ledger, load_ledger
-from precis.records.nouns import Figure, default_figure
+from precis.records.nouns import SUCCESS, Figure, default_figure
 from precis.records.questions import questions_of
 from precis.records.results import ATTEMPTS, Provenance, Row, frame_of, row_of
 from precis.records.rollout import Rollout, Scenario, Score
@@ -110,6 +110,8 @@ def results_of(
             scores.append(score if isinstance(score, Score) else None)
     figures = environment.figures
     figure = figures[0] if figures else default_figure(scores, environment.nouns, measure)
+    # Where successes are counted, a score without one is a failure.
+    counted = figure.part == SUCCESS or any(one and one.success is not None for one in scores)
     identity = environment.identity
     # An agent that counts its successes is measured by its reward on a night without any.
     by = "" if figures else f"by {figure.name}"
@@ -133,6 +135,9 @@ def results_of(
         asked = []
         for one in attempts:
             rollout = one.rollout
+            if counted and isinstance(rollout.score, Score):
+                score = replace(rollout.score, success=bool(rollout.score.success))
+                rollout = replace(rollout, score=score)
             text = environment.text_of(rollout)
             topic = environment.topic_of(rollout.scenario)
             row = row_of(rollout, provenance, figure, text=text, topic=topic, kept=one.kept)

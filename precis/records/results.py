@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from precis.errors import StoreError
-from precis.records.nouns import SUCCESS, Figure
+from precis.records.nouns import Figure
 from precis.records.rollout import Rollout, Score
 from precis.store import Store
 from precis.store.files import files_of
@@ -119,9 +119,7 @@ def row_of(
     whole = figure.whole_of(score)
     metrics: dict[str, float] = {"turns": len(calls)}
     if score is not None:
-        # If successes are the measure, a score without one is a failure.
-        success = part if figure.part == SUCCESS else score.success
-        counted = {} if success is None else {"success": float(success)}
+        counted = {} if score.success is None else {"success": float(score.success)}
         metrics.update({**score.metrics, "reward": score.reward, **counted})
     is_measured = part is not None and whole is not None
     return {

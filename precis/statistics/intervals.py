@@ -17,10 +17,6 @@ RESAMPLES = 4000
 DOCUMENTS_MIN = 5
 """With fewer documents, figures that rest on their spread are not shown: the bootstrap's interval
 would hold the truth too seldom."""
-POWER = 0.8
-"""The share of experiments that detect a real difference."""
-_DIFFERENCE = 0.03
-"""The difference in accuracy for which reports give the documents needed to detect it."""
 
 # Random swaps of the permutation test: no p-value can be smaller than one in so many.
 _SWAPS = 20_000
@@ -277,5 +273,5 @@ def documents_needed(first: Floats, second: Floats, asked: Floats) -> int | None
     if len(gains) < DOCUMENTS_MIN or np.allclose(gains / asked, gains[0] / asked[0]):
         return None
     spread = np.std((gains - asked * gains.sum() / asked.sum()) / asked.mean(), ddof=1)
-    reach = NORMAL.inv_cdf((1 + CONFIDENCE) / 2) + NORMAL.inv_cdf(POWER)
-    return max(2, int(np.ceil((reach * spread / _DIFFERENCE) ** 2)))
+    reach = NORMAL.inv_cdf((1 + CONFIDENCE) / 2) + NORMAL.inv_cdf(0.8)
+    return max(2, int(np.ceil((reach * spread / 0.03) ** 2)))

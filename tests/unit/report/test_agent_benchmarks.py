@@ -11,13 +11,15 @@ from typing import Any
 import polars as pl
 import pytest
 
+from precis.benchmark.contender import local_contender
+from precis.benchmark.measure import Attempt, results_of
 from precis.benchmark.report import benchmark_facts
 from precis.config import BenchmarkConfig
 from precis.llm.budget import Budget
 from precis.observe.samples import tell_benchmark
 from precis.records.ledger import Origin
-from precis.records.nouns import Figure, Nouns, default_figure
-from precis.records.results import SCHEMA, frame_of, row_of
+from precis.records.nouns import Figure, Nouns
+from precis.records.results import SCHEMA
 from precis.records.rollout import Rollout, Scenario, Score
 from precis.records.spend import Spend
 from precis.report.benchmark_charts import charts_of
@@ -34,7 +36,7 @@ from precis.statistics.standings import (
     success_of,
     turns_of_successes,
 )
-from tests.support.summaries import provenance
+from tests.support.scripted_policy import Agent
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -172,16 +174,21 @@ def test_of_a_reward_the_share_of_successes_is_a_column_and_no_points_are_spoken
     assert "| Difference |" in found.section()
 
 
-def test_a_failure_that_is_a_bare_reward_is_one_of_pass_at_k_too() -> None:
+@pytest.mark.parametrize("measure", ["", "reward"])
+def test_a_failure_that_is_a_bare_reward_is_one_of_pass_at_k_too(measure: str) -> None:
+    """Also if the run is measured by its reward, since its first validation had no success."""
     own = {"success": 5.0, "reward": 7.0}  # an agent's metrics may have any name
-    played = [Rollout(Scenario("won"), 0, (), Score(1.0, True, own))]
-    played.append(Rollout(Scenario("lost"), 0, (), Score(0.0)))
-    figure = default_figure([Score(1.0, True), Score(0.0)], GAMES.nouns)
-    frame = frame_of(row_of(one, provenance(), figure, text="") for one in played)
-    assert frame["score"].to_list() == [0.0, 1.0]
-    for found in (success_of(frame), pass_at(frame, 1)[0]):
-        assert found is not None and found.mean == 0.5
-    assert figure_of(frame, Figure("reward", "reward")) == 0.5
+    played = []
+    for index in (0, 1):
+        played.append(Attempt(Rollout(Scenario("won"), index, (), Score(1.0, True, own))))
+        played.append(Attempt(Rollout(Scenario("lost"), index, (), Score(0.0))))
+    agent: Any = None
+    spec = local_contender(Contender("a"), "a", "http://127.0.0.1:1/v1", "key", in_flight=1)
+    found = results_of([(spec, played)], Agent(agent), "r", datetime.now(UTC), None, measure)
+    assert found.frame["score"].to_list() == [0.0, 1.0]
+    for share in (success_of(found.frame), pass_at(found.attempts, 1)[0]):
+        assert share is not None and share.mean == 0.5
+    assert figure_of(found.frame, Figure("reward", "reward")) == 0.5
 
 
 def test_what_is_no_share_has_no_interval_where_scenarios_are_few_or_alike() -> None:
