@@ -102,7 +102,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
 
 
 def steps_table(ledger: Ledger, last: int) -> Table:
-    """Return the newest steps, each with the score of the adapter that it sampled from."""
+    """Return the newest steps, each with the score of the adapter that it trained further."""
     validations = {one.step: one.metrics for one in ledger.validations}
     sampled = [name for step in ledger.steps for name in step.metrics][:1]
     measured = dict.fromkeys(chain.from_iterable(validations.values()))

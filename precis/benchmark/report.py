@@ -163,6 +163,8 @@ def benchmark_facts(
         f"temperature {run.config.rollouts.temperature:g} (models that reason: at their own); "
         f"pass@k counts the {nouns.scenarios} with at least k scored attempts"
     )
+    lost = dict(benchmark.attempts["cause"].drop_nulls().value_counts().iter_rows())
+    attempts += f"; sampled without a score: {wording.causes(lost)}" if lost else ""
     origin = trained.ledger.origin if trained else None
     return {
         "Model": run.name,

@@ -109,8 +109,7 @@ def _introduction(model: NamedCheckpoint, base: str, repo: str) -> str:
     made = model.ledger.steps[0].warm_start if model.step and model.ledger.steps else None
     steps = count_of(model.step - bool(made), "step")
     if made:
-        shown = count_of(made.demonstrations, "demonstration")
-        steps += f", after it had imitated {shown} ({made.source})"
+        steps += f", after imitating {made.demonstrations:,} demonstrations ({made.source})"
     origin = model.ledger.origin
     begun = f", after {origin.step} of another run, `{origin.model}`" if origin else ""
     return f"# {name}\n\n{does} It is {what}, trained by GRPO for {steps}{begun}.\n"

@@ -47,7 +47,7 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     """Return a row for each adapter, from the untrained start to the newest, ordered by `step`.
 
     A row has the measurements of adapter `step` (such as `val/accuracy` and its interval; null if
-    it was not validated) and of the step that sampled from it, which the newest does not have yet.
+    it was not validated) and of the step that trained it further, which the newest does not have.
     A missing number is null, never 0.
     """
     rows: list[dict[str, float]] = []

@@ -101,7 +101,7 @@ def test_an_adapter_goes_up_with_its_prompt_and_a_card_that_says_how_sure_its_fi
     began_with = model.ledger.steps[0].model_copy(update={"warm_start": warm_start()})
     ledger = model.ledger.model_copy(update={"steps": (began_with, *model.ledger.steps[1:])})
     of_warm = card.card_of(replace(model, ledger=ledger), "owner/tiny", "me/mine", found)
-    assert "by GRPO for 1 step, after it had imitated 4 demonstrations (file)." in of_warm
+    assert "by GRPO for 1 step, after imitating 4 demonstrations (file)." in of_warm
     best = card.card_of(find_model(store, Reference("mine", "best")), "owner/tiny", "me/mine", None)
     chosen = "Step 1 was chosen as the best of 3 validations"
     assert chosen in best and "was chosen" not in body

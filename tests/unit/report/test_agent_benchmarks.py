@@ -127,6 +127,10 @@ def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound() -> Non
         facts = benchmark_facts(run, None, Benchmark(frame))
         assert facts[GAMES.nouns.rollouts.capitalize()] == total
         assert "The start" not in facts
+    gone = counted.head(3).with_columns(cause=pl.Series(["timeout", None, "timeout"]), attempt=1)
+    run.sampled = 2
+    told = benchmark_facts(run, None, Benchmark(counted, attempts=gone))["Attempts"]
+    assert told.endswith("; sampled without a score: 2 timeout"), "which pass@k leaves out"
     kept = counted.with_columns(kept=pl.lit(value=True))
     facts = benchmark_facts(run, None, Benchmark(pl.concat([kept, counted])))
     assert facts[GAMES.nouns.rollouts.capitalize()].endswith(
