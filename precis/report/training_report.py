@@ -254,7 +254,7 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         "Groups dropped": wording.causes(dropped) or "none",
         "Groups of further scenarios": f"{added:,}",
         "Rollouts not scored": wording.causes(unscored) or "none",
-        "Judge, validation aside": f"{spend.calls:,} calls and {spend.cached:,} from the cache, "
+        "Judge, for the steps alone": f"{spend.calls:,} calls and {spend.cached:,} from the cache, "
         f"{spend.prompt_tokens + spend.completion_tokens:,} tokens",
         "Spent, validation included": spent,
         "At the end, at this rate, without the benchmark": forecast,

@@ -204,7 +204,7 @@ def test_causes_and_dollars_are_summed_and_foretold_with_what_the_machine_costs(
     text = shown(ledger, 10)
     assert "| Groups dropped | 6 zero_variance |" in text
     assert "| Rollouts not scored | 3 odd&#124;&#60;cause&#62;, 3 timeout |" in text
-    assert "| Judge, validation aside | 30 calls and 3 from the cache, 3,000 tokens" in text
+    assert "| Judge, for the steps alone | 30 calls and 3 from the cache, 3,000 tokens" in text
     assert "| $6.00, $4.50 of it for the training, where spot saved $6.75 |" in text
     assert "without the benchmark | about $20.00" in text and "Warm start" not in text
     assert "| $0.50 |" in shown(EMPTY.advance(record(0, usd=0.5))), "of the judge alone"
