@@ -21,10 +21,12 @@ with guarded():
     # A step of Slurm's has left its parent, and carries no id: it only writes to a run's folder.
     command = f"sleep 600 > {shared_folder('held')}/log &"
     subprocess.run(["sh", "-c", command], env={"PATH": os.defpath}, check=True)
+    # SkyPilot's server ends by SIGTERM, but not its executors, which carry no id either.
+    subprocess.Popen(["sh", "-c", "(trap '' TERM; exec env -i sleep 600) & wait"])
     print(current_run(), flush=True)
     time.sleep(600)
 """
-"""A run that holds two programs open: the least that a test starts."""
+"""A run that holds three programs open: the least that a test starts."""
 
 
 def test_what_a_killed_run_has_started_ends_with_it() -> None:
@@ -32,7 +34,7 @@ def test_what_a_killed_run_has_started_ends_with_it() -> None:
     process = psutil.Popen([sys.executable, "-c", RUN], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     started: set[psutil.Process] = set()
 
-    def both_run() -> bool:
+    def all_run() -> bool:
         started.update(carriers(run), process.children(recursive=True))
         for folder in temporary_folders(run):
             started.update(writers_in(folder))
@@ -40,13 +42,13 @@ def test_what_a_killed_run_has_started_ends_with_it() -> None:
         for one in started:
             with suppress(psutil.NoSuchProcess):
                 names.append(one.name())
-        return names.count("sleep") == 2
+        return names.count("sleep") == 3
 
     try:
         with process.stdout as told:
             run = told.readline().strip()
         # The shell is gone before its child has opened the file, or has become a sleep.
-        wait_until(both_run, "both sleeps", told=lambda: started)
+        wait_until(all_run, "all sleeps", told=lambda: started)
     finally:
         process.kill()
         process.wait()

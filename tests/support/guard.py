@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -88,8 +88,11 @@ def carriers(run: str) -> list[psutil.Process]:
 
 def sweep(run: str) -> None:
     """End the processes of a run that is gone, and remove its folders and its accounts."""
+    processes: set[psutil.Process] = set()
     for send in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
-        _end(carriers(run), send)
+        # Also those whose parent has ended since, and who themselves don't by SIGTERM.
+        processes.update(carriers(run))
+        _end(processes, send)
     for account in accounts(run):
         remove_account(account)
     for folder in temporary_folders(run):
@@ -136,7 +139,7 @@ def remove_account(name: str) -> None:
     subprocess.run(["userdel", name], check=False, capture_output=True)
 
 
-def _end(processes: list[psutil.Process], send: signal.Signals) -> None:
+def _end(processes: Collection[psutil.Process], send: signal.Signals) -> None:
     for process in processes:
         with suppress(psutil.Error):
             process.send_signal(send)
