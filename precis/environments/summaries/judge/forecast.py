@@ -63,7 +63,7 @@ def forecast_of(
     cost = "at an unknown price" if dollars is None else f"about {write_dollars(dollars)}"
     sentence = (
         f"{role} will be called about {calls:,} times: {usage.tokens:,} tokens{thinking}, {cost}, "
-        f"at least {math.ceil(minutes):,} min at its limits."
+        f"at least {max(1, math.floor(minutes)):,} min at its limits."
     )
     warnings = []
     if dollars is None:
