@@ -37,8 +37,7 @@ Clock = Callable[[], datetime]
 TTL_S = 60.0
 _CLOCKS_DIFFER = timedelta(seconds=30)
 _LOST_S = 5.0
-"""How long an ending run checks whether its lease is lost; Prefect kills a cancelled run after half
-a minute."""
+"""For an ending run's check of its lease; Prefect kills a cancelled run after half a minute."""
 _TAKE_OVER = "`-p take_over=true` (`make rehearse TAKE_OVER=1`, `precis rehearse --take-over`)"
 _log = logging.getLogger(__name__)
 
