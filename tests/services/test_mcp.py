@@ -63,7 +63,8 @@ def odd(folder: Path, **settings: Any) -> PythonEnvironment:
     """The example with a server whose tools misbehave."""
     file = folder / "odd.py"
     file.write_text(ODD, "utf-8")
-    return example("mcp_agent.py", SERVER=[sys.executable, str(file)], TOOL_S=60.0, **settings)
+    given = {"SERVER": [sys.executable, str(file)], "START_S": patience_s(), "TOOL_S": patience_s()}
+    return example("mcp_agent.py", **given, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,8 @@ def is_unjudged(rollout: Rollout) -> bool:
 @pytest.mark.parametrize("over", ["stdio", "http"])
 async def test_the_tools_of_a_server_are_called(over: str, request: pytest.FixtureRequest) -> None:
     server = {"SERVER": request.getfixturevalue("url")} if over == "http" else {}
-    environment = example("mcp_agent.py", **server)
+    patience = patience_s()
+    environment = example("mcp_agent.py", START_S=patience, TOOL_S=patience, **server)
     policy = ScriptedPolicy(asks)
     for rollout in await play(environment, policy, 2):
         assert is_unjudged(rollout)
@@ -167,7 +169,7 @@ async def test_bad_calls_are_answered_and_a_hanging_tool_ends(tmp_path: Path) ->
         turn = sum(one["role"] == "assistant" for one in request.messages)
         if turn < len(BAD):
             name, given = list(BAD)[turn]
-            vars(environment._module)["TOOL_S"] = 1.0 if name == "hang" else 60.0
+            vars(environment._module)["TOOL_S"] = 1.0 if name == "hang" else patience_s()
             return ToolCall(f"call-{turn}", name, given)
         return "Hm."
 

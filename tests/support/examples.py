@@ -20,8 +20,8 @@ from tests.support.repository import ROOT
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
 EXAMPLES = ROOT / "examples"
-LIMITS = Limits(deadline_s=60.0, turns_max=50, tokens_max=8192)
-"""What a run's settings are without a word, with a shorter deadline."""
+LIMITS = Limits(deadline_s=600.0, turns_max=50, tokens_max=8192)
+"""What a run's settings are without a word."""
 
 
 def example(name: str, **settings: Any) -> PythonEnvironment:
@@ -56,7 +56,7 @@ async def play(
     environment: Environment,
     scripted: ScriptedPolicy | None = None,
     games: int = 1,
-    deadline_s: float = 60.0,
+    deadline_s: float = LIMITS.deadline_s,
 ) -> list[Rollout]:
     """Attempt an environment's first scenarios, one after the other."""
     limits = replace(LIMITS, deadline_s=deadline_s)

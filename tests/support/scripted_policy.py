@@ -10,6 +10,7 @@ from precis.environments.protocol import Environment
 from precis.environments.session import Limits, Policy
 from precis.llm.client import ChatClient, OwnServer
 from precis.llm.providers import Endpoint
+from precis.llm.retry import OWN_CALL_TIMEOUT_S
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
 from precis.records.rollout import Scenario, Split
 from tests.support.local_server import serving
@@ -73,7 +74,7 @@ async def asked(scripted: ScriptedPolicy, **changes: Any) -> AsyncIterator[Polic
         serving(completions_app(scripted, lambda: [MODEL], "the-key")) as url,
         ChatClient(
             Endpoint(f"{url}/v1", MODEL, "the-key", role=f"policy {MODEL}"),
-            OwnServer(limits, 20.0),
+            OwnServer(limits, OWN_CALL_TIMEOUT_S),
             prices={},
         ) as client,
     ):

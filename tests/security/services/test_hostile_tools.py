@@ -15,7 +15,7 @@ from precis.llm.server import ChatRequest, ToolCall
 from precis.records.rollout import Scenario, Unscored
 from precis.report.rollouts_page import gather_rollouts, rollouts_html
 from precis.store import FolderStore
-from tests.services.patience import until
+from tests.services.patience import patience_s, until
 from tests.support.examples import call, example, play
 from tests.support.scripted_policy import Agent, ScriptedPolicy
 
@@ -52,7 +52,7 @@ def server(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def environment(server: list[str]) -> PythonEnvironment:
-    return example("mcp_agent.py", SERVER=server)
+    return example("mcp_agent.py", SERVER=server, START_S=patience_s(), TOOL_S=patience_s())
 
 
 def reads(request: ChatRequest) -> ToolCall:
