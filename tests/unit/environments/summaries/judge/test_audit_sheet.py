@@ -18,6 +18,14 @@ from tests.support.results import answers, write_tables
 
 EXPERIMENTS = 100
 CELL_MAX = csv.field_size_limit()
+
+
+@pytest.fixture(autouse=True)
+def cells() -> None:
+    """The limit of the whole process, which the reader of documents may have raised meanwhile."""
+    csv.field_size_limit(CELL_MAX)
+
+
 DOZEN, FROM = judged("trained", 3, [2] * 12)
 """Summaries from each of which half of four questions are answered."""
 
