@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,8 @@ async def wandb() -> AsyncIterator[Wandb]:
 
 @pytest.fixture
 async def run(wandb: Wandb, tmp_path: Path) -> AsyncIterator[Trained]:
+    # ART's first training does, and a client would hear of no such trainer for too long.
+    import_module("wandb")
     model: Model = art.TrainableModel(name="m", project="p", base_model="qwen", report_metrics=[])
     async with trainer_of(Backend(tmp_path / "trainer", KEY, wandb.url), tmp_path) as trainer:
         yield Trained(trainer, model)
