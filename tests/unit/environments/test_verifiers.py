@@ -158,7 +158,9 @@ if asked['scenario'] == 'a':
     deadline_s = 1.0
     began = time.monotonic()
     first, second = await play(environment, games=2, deadline_s=deadline_s)
-    while not (pid.exists() and pid.read_text()):  # a busy machine had not started it in time
+    while not (pid.exists() and pid.read_text()) or second.score.cause == "rollout_timeout":
+        # A busy machine had not started it, or the next child, in time.
+        pid.unlink(missing_ok=True)
         deadline_s *= 2
         began = time.monotonic()
         first, second = await play(environment, games=2, deadline_s=deadline_s)
