@@ -21,6 +21,7 @@ from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, RolloutError
 from precis.llm.server import ChatRequest, ToolCall
 from precis.records.rollout import Rollout, Scenario, Score, Unscored
+from tests.services.patience import patience_s
 from tests.support.examples import play
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
@@ -204,7 +205,7 @@ asyncio.run(main())
 
 
 def test_a_process_ends_although_an_agent_s_call_in_a_thread_does_not() -> None:
-    subprocess.run([sys.executable, "-c", STUCK], timeout=30, check=True)
+    subprocess.run([sys.executable, "-c", STUCK], timeout=patience_s(), check=True)
 
 
 def release(environment: PythonEnvironment) -> None:
