@@ -84,8 +84,7 @@ def trainer_app(backend: TrainerBackend, path: Path, token: str, client_lost_s: 
     )
     app.state.service = TrainerService(backend, path)
     app.state.pool = pool
-    app.router.routes.extend(backend.completions)
-    app.include_router(router)
+    app.router.routes.extend((*backend.completions, *router.routes))
     app.add_exception_handler(PrecisError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_unserved)
