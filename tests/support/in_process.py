@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_settings import BaseSettings
 
 from precis.config import DocumentsConfig, RunConfig, TrainConfig
-from precis.environment import Variables
+from precis.environment import S3Environment, Variables
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import completions_app
@@ -80,7 +81,7 @@ class Life:
     folder: Path
     settings: Mapping[str, Any]
 
-    @property
+    @cached_property
     def config(self) -> TrainConfig:
         return TrainConfig.model_validate(
             {
@@ -226,9 +227,13 @@ def one_process(home: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRECIS_HOME", str(home))
         # A life asks for its home many times, and each time all variables and .env are read.
-        read = cache(lambda _variables: Variables())
-        for module in ("environment", "observe.observers", "observe.wandb"):
-            name = f"precis.{module}.Variables"
-            patch.setattr(name, lambda: read(frozenset(os.environ.items())))
+        read = cache(lambda settings, _variables: settings())
+
+        def known(settings: type[BaseSettings]) -> Callable[[], BaseSettings]:
+            return lambda: read(settings, frozenset(os.environ.items()))
+
+        for module in ("environment", "observe.observers", "observe.wandb", "trainer.tinker.check"):
+            patch.setattr(f"precis.{module}.Variables", known(Variables))
+        patch.setattr("precis.environment.S3Environment", known(S3Environment))
         yield
     signal.signal(signal.SIGTERM, ends)
