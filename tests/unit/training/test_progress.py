@@ -14,6 +14,8 @@ from precis.training.progress import follow
 from tests.support.ledgers import record
 from tests.support.rollouts import ROLLOUTS
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def view() -> TrainingView:
     steps = tuple(map(record, range(3)))
