@@ -222,23 +222,6 @@ def test_preflight_names_the_python_that_a_game_needs() -> None:
     )
 
 
-async def test_a_game_of_words_is_played_once_its_lists_are_there(lists: Path) -> None:
-    words = lists / "corpora" / "words"
-    words.mkdir(parents=True)
-    for name in ("en", "en-basic"):
-        (words / name).write_text("apple\nbread\ncheese\n")
-    game = environment("Hangman-v0")
-    try:
-        async with game:
-            assert await game.checks() == ()
-        letters = iter("aeiouplbrdchs")
-        [rollout] = await play(game, ScriptedPolicy(lambda _: f"[{next(letters)}]"), 1)
-    finally:
-        shutil.rmtree(lists / "corpora")
-        GAMES_PROCESS.close_now()  # it has read them
-    assert score_of(rollout).reward > 0
-
-
 async def test_a_process_that_is_killed_costs_the_games_that_it_held() -> None:
     """And no game goes on with another's moves."""
     moves = 0
@@ -294,3 +277,20 @@ async def test_a_game_whose_start_is_given_up_is_ended(monkeypatch: pytest.Monke
     assert called[-1] == ("end", number)
     with pytest.raises(IsolatedError, match="The game was lost"):
         GAMES_PROCESS.call_now("moves", number)
+
+
+async def test_a_game_of_words_is_played_once_its_lists_are_there(lists: Path) -> None:
+    words = lists / "corpora" / "words"
+    words.mkdir(parents=True)
+    for name in ("en", "en-basic"):
+        (words / name).write_text("apple\nbread\ncheese\n")
+    game = environment("Hangman-v0")
+    try:
+        async with game:
+            assert await game.checks() == ()
+        letters = iter("aeiouplbrdchs")
+        [rollout] = await play(game, ScriptedPolicy(lambda _: f"[{next(letters)}]"), 1)
+    finally:
+        shutil.rmtree(lists / "corpora")
+        GAMES_PROCESS.close_now()  # it has read them
+    assert score_of(rollout).reward > 0
