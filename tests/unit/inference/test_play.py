@@ -159,21 +159,19 @@ def test_an_agent_without_the_pipeline_is_played_from_the_wheel_alone(tmp_path: 
     file.write_text(BY_URL)
     store = FolderStore(tmp_path / "store")
     put_agent(store, file, tmp_path)
+    stored = ["--store", store.url]
     program = f"""
 import sys
 sys.modules.update(dict.fromkeys({refused_packages()}))  # importing one of them fails
 from precis.commands.main import app
-app(sys.argv[1:])
+assert not app({["play", str(file), *stored]}, standalone_mode=False)
+assert not app({["play", str(GAME), *stored, "--model", "player"]}, standalone_mode=False)
 """
-    command = [sys.executable, "-c", program, "play", str(file), "--store", store.url]
+    command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert '→ pick({"side": "left"})' in done.stdout
     assert "a success" in done.stdout
-
-    again = [*command[:4], str(GAME), "--store", store.url, "--model", "player"]
-    done = subprocess.run(again, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
     assert '→ play({"cell": ' in done.stdout
 
 
