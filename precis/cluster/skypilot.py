@@ -45,8 +45,8 @@ class SkyPilotHost:
     Args:
         config: the run's settings.
         log: receives the output of SkyPilot and the trainer.
-        lease: the run's. All runs of a model share one machine; a run that has lost the lease
-            leaves it alone.
+        lease: the run's. All runs of a model with the same SkyPilot share one machine; a run that
+            has lost the lease leaves it alone.
         meter: runs while it holds a machine, from the moment that SkyPilot asked for it.
     """
 
@@ -86,10 +86,16 @@ class SkyPilotHost:
 
     async def down(self) -> None:
         """Take the machine down, even if another process started it, unless another run has taken
-        the lease over; idempotent."""
+        the lease over and finds the machine; idempotent."""
         await self.leave()
         if self.lease is not None and await self.lease.is_lost():
-            return
+            taker = self.lease.taker
+            if taker is None or taker.machine == self.lease.holder.machine:
+                return
+            from sky.server.common import is_api_server_local
+
+            if not is_api_server_local():  # but a team's
+                return
         await api.down(self.name)
         forget_keys(self.name)
 

@@ -123,6 +123,7 @@ class Lease:
 
     Attributes:
         former: the run that held it until then, if that run has not given it back.
+        taker: the run that has taken it over, once `check` has found that one has.
     """
 
     def __init__(
@@ -136,6 +137,7 @@ class Lease:
     ) -> None:
         self.holder = holder
         self.former = former
+        self.taker: Holder | None = None
         self._store = store
         self._model = model
         self._ttl = holder.expires - holder.since
@@ -163,8 +165,8 @@ class Lease:
             try:
                 await self._advance(released=False)
             except StoreConflict as error:
-                now_held = await asyncio.to_thread(read_lease, self._store, self._model)
-                self._lost = _loss_of(self._model, now_held)
+                self.taker = await asyncio.to_thread(read_lease, self._store, self._model)
+                self._lost = _loss_of(self._model, self.taker)
                 raise self._lost from error
 
     async def is_lost(self) -> bool:
@@ -176,18 +178,11 @@ class Lease:
         return self._lost is not None
 
     async def _advance(self, released: bool) -> None:
-        renewed = self.holder.model_copy(
-            update={
-                "expires": self._now() + self._ttl,
-                "renewals": self.holder.renewals + 1,
-                "released": released,
-            }
-        )
-        await self._write(renewed)
+        changes = {"expires": self._now() + self._ttl, "released": released}
+        renewals = self.holder.renewals + 1
+        renewed = self.holder.model_copy(update={**changes, "renewals": renewals})
+        await asyncio.to_thread(self._stored.write, renewed.model_dump_json().encode())
         self.holder = renewed
-
-    async def _write(self, holder: Holder) -> None:
-        await asyncio.to_thread(self._stored.write, holder.model_dump_json().encode())
 
     async def _keep(self, stop: Callable[[], bool]) -> bool:
         """Renew until lost; `stop` a holder that has not found out itself, and return whether."""
@@ -238,7 +233,7 @@ async def leased(
         former = None if holder is None or holder.released else holder
         lease = Lease(store, model, own, former, present.version if present else None, now)
         try:
-            await lease._write(own)
+            await asyncio.to_thread(lease._stored.write, own.model_dump_json().encode())
             break
         except StoreConflict as error:
             winner = await asyncio.to_thread(read_lease, store, model)

@@ -197,6 +197,3 @@ async def connect_trainer(
             await host.leave()
         else:
             await host.give_back(_log.warning)
-            if lease is not None and await lease.is_lost():
-                told = f"If that is on another machine, run `sky down {host.name}` on this one."
-                _log.warning("Cluster %s is left to the run that took over. %s", host.name, told)

@@ -1,6 +1,7 @@
 """A machine that comes up, against stand-ins for SkyPilot and ssh."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, nullcontext
@@ -18,7 +19,7 @@ from precis.cluster.site import HourlyPrice
 from precis.cluster.skypilot import SkyPilotHost
 from precis.config import RunConfig
 from precis.errors import ClusterError, ConfigError, LeaseLost
-from precis.runs.lease import Lease, leased
+from precis.runs.lease import Lease, lease_key, leased
 from precis.store import FolderStore
 from tests.services.patience import until
 from tests.support.programs import put_program
@@ -177,6 +178,22 @@ async def test_a_machine_is_left_to_who_took_over(cloud: Cloud, tmp_path: Path) 
     assert cloud.launched == 2
     assert not cloud.ended
     assert cloud.taken_down == [host.name]
+
+
+@pytest.mark.parametrize("server_is_here", [True, False])
+async def test_a_machine_that_who_took_over_does_not_find_is_taken_down(
+    server_is_here: bool, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere it has a SkyPilot of its own, unless both use a team's server."""
+    common = SimpleNamespace(is_api_server_local=lambda: server_is_here)
+    for name in ("sky", "sky.server", "sky.server.common"):
+        monkeypatch.setitem(sys.modules, name, common)
+    store = FolderStore(tmp_path / "store")
+    async with leased(store, "m", "first") as lease:
+        second = lease.holder.model_copy(update={"run": "second", "machine": "another"})
+        store.put(lease_key("m"), second.model_dump_json().encode())
+        await cloud.host(lease=lease).down()
+    assert bool(cloud.taken_down) == server_is_here
 
 
 async def test_no_machine_is_rented_from_one_without_ssh(

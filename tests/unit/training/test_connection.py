@@ -144,12 +144,8 @@ async def test_a_machine_that_cannot_be_taken_down_does_not_hide_how_its_run_end
 
 
 async def test_a_rented_machine_is_left_to_the_run_that_took_the_lease_over(
-    address: TrainerAddress,
-    tmp_path: Path,
-    taken_down: list[str],
-    caplog: pytest.LogCaptureFixture,
+    address: TrainerAddress, tmp_path: Path, taken_down: list[str]
 ) -> None:
-    """Which does not know it, if it is on another machine with a SkyPilot of its own."""
     store = FolderStore(tmp_path / "store")
     async with leased(store, "m", "first") as lost:
         with pytest.raises(LeaseLost):
@@ -159,12 +155,9 @@ async def test_a_rented_machine_is_left_to_the_run_that_took_the_lease_over(
             ):
                 await lost.check()
     assert not taken_down
-    assert caplog.text.count("is left to the run that took over. If that is on another") == 1
-    assert "run `sky down precis-m-" in caplog.text
-    caplog.clear()
     async with leased(store, "m", "third", take_over=True) as held, rented(address, tmp_path, held):
         pass
-    assert len(taken_down) == 1 and not caplog.records
+    assert len(taken_down) == 1
 
 
 async def test_a_managed_jobs_machine_costs_from_its_installation_on(
