@@ -43,7 +43,7 @@ def summarize(*arguments: object, store: FolderStore, code: int = 0) -> Result:
     return run_precis("summarize", *arguments, store=store, code=code)
 
 
-SHORT = ReadLimits(cpu_s=1.0, cpu_s_per_mb=0.0, patience=60.0)
+SHORT = ReadLimits(cpu_s=0.6, cpu_s_per_mb=0.0, patience=100.0)
 NARROW = ReadLimits(cpu_s=100.0, memory_bytes=150 * 2**20)
 SMALL = ReadLimits(file_bytes=len(STORY))
 
