@@ -30,7 +30,7 @@ TOKEN_VARIABLE = "PRECIS_TOKEN"
 _PORT_VARIABLE = "PRECIS_PORT_DESCRIPTOR"
 """The variable with the descriptor that a child writes its port to."""
 _START_TIMEOUT_S = 120.0
-_STOP_TIMEOUT_S = 15.0
+_STOP_TIMEOUT_S = 20.0
 """Longer than a supervisor takes (`precis.processes.supervisor`)."""
 _LOG_BYTES_READ = 500_000
 _PORTS = range(20_000, 30_000)
